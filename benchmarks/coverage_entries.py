@@ -15,8 +15,8 @@ import numpy as np
 
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess.entries import correlation_intervals, covariance_intervals, plain_error
+from eigenveil.postprocess.least_squares import LeastSquares
 from eigenveil.postprocess.loadings import loading_errors
-from eigenveil.postprocess.regression import regression_intervals
 
 KINDS = ("diagonal", "beside", "correlation", "coefficient", "R²", "angle")
 
@@ -63,7 +63,8 @@ def cell(name, d, strength, n, repeats):
             sizes = np.sqrt(np.diag(true))
             coef = np.linalg.solve(true[:-1, :-1], true[:-1, -1])
             entries = covariance_intervals(matrix, error, sampled=share)
-            found = regression_intervals(matrix, error, np.zeros(d), level=0.95, sampled=share)
+            found = LeastSquares(matrix, error, per_row=share, population=share > 0)
+            coefs = np.array([found.contrast(axis).interval for axis in np.eye(d - 1)])
             angles = loading_errors(values[::-1], vectors.T[::-1], k, error, level=0.95, sampled=share).angle_bound
             cosines = np.abs(np.sum(vectors * np.linalg.eigh(true)[1], axis=0))[::-1][:k]
             ends = correlation_intervals(matrix, error, wider, sampled=share)[beside]
@@ -71,13 +72,13 @@ def cell(name, d, strength, n, repeats):
                 ("diagonal", entries[diagonal], true[diagonal]),
                 ("beside", entries[beside], true[beside]),
                 ("correlation", ends, (true / np.outer(sizes, sizes))[beside]),
-                ("coefficient", found.coef_interval, coef),
-                ("R²", found.r2_interval, coef @ true[:-1, -1] / true[-1, -1]),
+                ("coefficient", coefs, coef),
+                ("R²", found.r2_interval(), coef @ true[:-1, -1] / true[-1, -1]),
                 ("angle", np.stack([0 * angles, angles], -1), np.degrees(np.arccos(np.minimum(cosines, 1)))),
             ):
                 held[of][kind].append(np.mean((interval[..., 0] <= value) & (value <= interval[..., 1])))
         width.append(np.median(np.diff(ends)))
-        determined.append(found.determined)
+        determined.append(found.bounded)
     shares = {of: {kind: np.mean(values) for kind, values in kinds.items()} for of, kinds in held.items()}
     return shares, np.mean(determined), np.median(width)
 

@@ -54,8 +54,8 @@ def replace_errors(X: np.ndarray, epsilon: float, runs: int, seed: int) -> dict[
         drawn = new.draw(gram, GRID, n, generator)
         values = {name: value / GRID for name, value in drawn.items()}
         plain, traced = old.second_moment({"matrix": values["matrix"]}, n), new.second_moment(values, n)
-        before = shrink(plain, lambda g: old.simulated_noise(g) / n)
-        after = shrink(traced, lambda g: new.simulated_noise(g) / n, keep_trace=True)
+        before = shrink(plain, (old.off_diagonal_sd / n) ** 2)
+        after = shrink(traced, (new.off_diagonal_sd / n) ** 2, keep_trace=True)
         sums = float(before.eigenvalues.sum()), float(after.eigenvalues.sum())
         shares = [
             min(1.0, one.eigenvalues[0] / max(s, 1e-300)) - share for one, s in zip((before, after), sums, strict=True)

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from eigenveil import PrivateCovariance
 from eigenveil.moments import RowBound
 from eigenveil.tables.open import open_table, second_moments
-from moments import seconds
+from fit import seconds
 from out_of_core import digest, memory
 
 MIB = 2**20
@@ -69,7 +69,7 @@ def in_memory(n_rows: int, n_features: int, n_privacy_units: int, rounds: int, b
             block.n_privacy_units for block in open_table(array, privacy_unit=ids).batches()
         ),
     }
-    timed = [{name: seconds(work)[int(busy)] for name, work in contestants.items()} for _ in range(rounds)]
+    timed = [{name: seconds(work)[int(not busy)] for name, work in contestants.items()} for _ in range(rounds)]
     if busy:
         timed = [{name: min(one[name] for one in timed) for name in contestants}]
 
@@ -109,7 +109,7 @@ def child(path: Path, n_features: int, allowed: int) -> None:
     second_moments(warm_up, bound, privacy_unit=np.arange(20_000) % 7, progress=False)
     before = memory("VmHWM")
     result: dict[str, object] = {}
-    took, _ = seconds(lambda: result.update(moments=second_moments(path, bound, privacy_unit="id", memory=allowed)))
+    _, took = seconds(lambda: result.update(moments=second_moments(path, bound, privacy_unit="id", memory=allowed)))
     peak = memory("VmHWM") - before
     print(json.dumps({"seconds": took, "peak_growth_mib": peak / MIB, "digest": digest(result["moments"])}))
 

@@ -25,7 +25,7 @@ def main() -> None:
     peer = ["--diffprivlib-python", arguments.diffprivlib_python] if arguments.diffprivlib_python else []
     options = {
         "scaling": [*quick, *peer, "--plot", str(folder / "scaling.png")],
-        "moments": ["--seconds", "2" if arguments.quick else "20"],
+        "fit": quick,
         "out_of_core": quick,
         "persons": quick,
         "noise": ["--rounds", "1" if arguments.quick else "3"],

@@ -10,6 +10,7 @@ from randomgen import AESCounter
 from threadpoolctl import threadpool_limits
 from typer.main import get_command
 
+from eigenveil.estimators import plan
 from eigenveil.sampling import randomness
 
 # The same examples every time, so that a run tells about the change and not about chance;
@@ -27,6 +28,11 @@ def pytest_collect_file():
     """Examples stand in the docstrings of `src`; to look for some in every test takes as long as all the rest."""
     found = yield
     return [one for one in found if not isinstance(one, DoctestModule)]
+
+
+def pytest_runtest_setup():
+    """Routes are made once for the same parameters; a test may have changed the numbers by which they are made."""
+    plan._routes_made_once.cache_clear()
 
 
 @pytest.fixture(autouse=True, scope="session")

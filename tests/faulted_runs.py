@@ -15,10 +15,10 @@ import numpy as np
 
 from eigenveil import PrivacyLedger, RowBound, SecondMoments, load_release, release
 from eigenveil.audit.run import Checkpoint
-from eigenveil.cli.commands import app
+from eigenveil.cli import app
 from eigenveil.cli.options import run as run_command
 from eigenveil.errors import EigenveilError
-from eigenveil.federation import Coordinator, Round, SiteKeys, contribute
+from eigenveil.federation import Round, SiteKeys, contribute
 from eigenveil.local import Aggregator, LocalProtocol, Refusal, encode_many
 from eigenveil.mechanisms import MECHANISMS
 from made_rounds import contributions, drafted, joined, site_rows
@@ -202,32 +202,6 @@ def wrong_with_site(folder, told):
     return found
 
 
-def coordinates(folder, tell):
-    agreed, _, files = closed_round()
-    held = []
-
-    def add(number):
-        if not held:
-            held.append(Coordinator(agreed, folder))
-        held[0].add(files[number])
-        tell(f"stored: {number}")
-
-    for number in range(len(files)):
-        tried(tell, lambda number=number: add(number))
-
-
-def wrong_with_coordinator(folder, told):
-    stored = told_numbers(told, "stored")
-    agreed, _, files = closed_round()
-    if not stored:
-        return []
-    coordinator = Coordinator(agreed, folder)  # goes on where it was
-    found = [f"contribution {n} is gone" for n in stored if coordinator._file(n).read_bytes() != files[n]]
-    if len(stored) == len(files):
-        load_release(coordinator.release)
-    return found
-
-
 # The command line.
 
 
@@ -284,7 +258,6 @@ RUNS = {
     "collects": (collects, wrong_with_collection),
     "keeps": (keeps, wrong_with_checkpoint),
     "contributes": (contributes, wrong_with_site),
-    "coordinates": (coordinates, wrong_with_coordinator),
     "commands": (commands, wrong_with_commands),
 }
 """What is run, and what is wrong with what it leaves."""

@@ -64,6 +64,8 @@ SENSIBLE: dict[str, tuple[Any, ...]] = {
     "n_components": (1, 2, None),
     "statistic": ("auto", "clipped", "normalized", "spatial_sign", "kendall"),
     "center": (True, False),
+    "fit_intercept": (True, False),
+    "whiten": (False, False, True),
     "standardize": (False, False, True),
     "norm_bound": (None, 1.0, 3.0),
     "adjacency": ("replace_one", "add_or_remove_one"),

@@ -47,7 +47,7 @@ class PrivacyUnits:
         assert block.keys.shape == (block.n_privacy_units, 2)
         assert block.starts[0] == 0
         assert (block.sizes > 0).all()
-        rows = block.rows.toarray() if scipy.sparse.issparse(block.rows) else block.rows
+        rows = block.rows.toarray() if scipy.sparse.issparse(block.rows) else np.asarray(block.rows)
         for key, start, size in zip(block.keys.tolist(), block.starts, block.sizes, strict=True):
             assert tuple(key) not in self.found
             self.found[tuple(key)] = sorted(map(tuple, rows[start : start + size].tolist()))

@@ -153,7 +153,8 @@ PARTS = (
                 "",
                 intervals="research/intervals_of_entries.md",
             ),
-            row("Regress one column on|others?", "Release.regress", "", intervals="research/intervals_of_entries.md"),
+            row("Tables to publish?", "Release.summary", "summary", survey="how_to/survey.md"),
+            row("Regress one column on|others?", "Release.regress", "", intervals="research/regression_intervals.md"),
             row(
                 "Discriminants, canonical|correlations, factors?",
                 "Release.lda Release.cca Release.factor_analysis",

@@ -19,6 +19,7 @@ SAMPLED = "statistical/test_eigenvector_sampling.py::test_"
 OUR_SAMPLING = (SAMPLED + "our_constants_are_those_of_the_proof",)
 PUBLISHED_SAMPLING = (SAMPLED + "the_published_constants_are_those_of_the_paper",)
 SAMPLING_COST = (SAMPLED + "a_whole_release_costs_what_it_is_given_and_not_much_less",)
+POWER = "statistical/test_noisy_power.py::test_"
 CAPS = "statistical/test_double_cap.py::test_"
 CONSTANTS = (MECHANISMS + "laplace_and_frobenius_constants",)
 GAUSSIAN = (MECHANISMS + "gaussian_constants",)
@@ -56,6 +57,7 @@ TABLE = [
     ("mechanisms.gaussian.Gaussian._more", "self.adjacency is Adjacency.REPLACE_ONE", SELF_SWAPPED, ("statistical/test_trace.py::test_every_number_that_leaves_is_counted",)),
     ("mechanisms.gaussian.Gaussian.draw", "self.adjacency is Adjacency.REPLACE_ONE", SELF_SWAPPED, ("statistical/test_trace.py::test_the_number_more_has_the_noise_of_the_diagonal",)),
     ("mechanisms.mod_sulq.ModSulq._scales", "(d + 1) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)", ("scaled", "d / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)", "(d + 2) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)"), (MECHANISMS + "mod_sulq_constants",)),
+    ("mechanisms.mod_sulq.ModSulq._scales", "(linear + math.sqrt(linear**2 + 4 * self.epsilon)) / (2 * self.epsilon)", ("scaled", "(linear + math.sqrt(linear**2 + self.epsilon)) / (2 * self.epsilon)"), (MECHANISMS + "mod_sulq_constants",)),
     ("mechanisms.mod_sulq.ModSulq._scales", "d * d + d", ("scaled", "d * d"), (MECHANISMS + "mod_sulq_constants",)),
     ("mechanisms.budget.BudgetShare.scale", "gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)) * math.sqrt(self.share)", SCALED, ("mechanisms/test_budget.py::test_the_noise_of_a_portion_is_that_of_its_share_of_mu_squared",)),
     # A mean that is measured first
@@ -63,8 +65,8 @@ TABLE = [
     ("mechanisms.budget.averaged", "1 / (weight**2 / first + (1 - weight) ** 2 / second)", ("first + second", "Fraction(4, 5) / (weight**2 / first + (1 - weight) ** 2 / second)", "1 / (weight / first + (1 - weight) / second)"), ("mechanisms/test_budget.py::test_averages_have_room_for_as_many_rows_as_stages_take_and_tell_their_own_noise",)),
     ("estimators.split.Split.one_mean_suffices", "2 * math.sqrt(mechanism.n_features)", ("scaled", "2 * mechanism.n_features"), ("estimators/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
     ("estimators.split.SMALL_ERROR", "1 / 10", SCALED, ("estimators/test_stages.py::test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge",)),
-    ("estimators.fit.Fit._bounded", "self.route.split.residual_norm / NORM_SEARCHES", ("scaled", "self.route.split.residual_norm / len(MEANS)"), ("mechanisms/test_budget.py::test_every_search_and_every_mean_has_its_own_part",)),
-    ("estimators.fit.Fit._subtracted", "self.route.split.mean / len(MEANS)", SCALED, ("mechanisms/test_budget.py::test_every_search_and_every_mean_has_its_own_part",)),
+    ("estimators.fit.Fit._bounded", "self.route.split.residual_norm / NORM_SEARCHES", ("scaled", "self.route.split.residual_norm / USUAL_ROUNDS"), ("mechanisms/test_budget.py::test_every_search_and_every_mean_has_its_own_part",)),
+    ("estimators.fit.Fit._subtracted", "self.route.split.mean / USUAL_ROUNDS", SCALED, ("mechanisms/test_budget.py::test_every_search_and_every_mean_has_its_own_part",)),
     ("moments.sums.SumsByNorm.within", "np.floor(np.ldexp(_NORMS / norm, self.bound.bits))", SCALED, ("moments/test_sums.py::test_the_sum_is_that_of_the_definition",)),
     ("moments.sums.SumsByNorm.within", "2**self.bound.bits", SCALED, ("moments/test_sums.py::test_no_row_is_longer_than_the_bound_whatever_it_is",)),
     ("moments.sums.SumsByNorm._candidates", "2.0**self.bound.bits * (scale / _NORMS[:, None])", SCALED, ("moments/test_sums.py::test_the_sum_is_that_of_the_definition",)),
@@ -73,8 +75,8 @@ TABLE = [
     ("mechanisms.base.CentralMechanism.matrix_epsilon", "exact(self.epsilon) * (1 - self.count_share)", SCALED, DISCRETE),
     ("mechanisms.choices.noise_scale", "2 / epsilon", SCALED, ("privacy/test_selection.py::test_the_scale_is_two_over_epsilon",)),
     # laplace, frobenius
-    ("mechanisms.laplace.Laplace.noise_scale", "2 * self.n_features / self.matrix_epsilon", ("scaled", "2 * (self.n_features + 1) / self.matrix_epsilon", "(2 * self.n_features - 1) / self.matrix_epsilon"), CONSTANTS),
-    ("mechanisms.laplace.Laplace.noise_scale", "self._sensitivity() / self.matrix_epsilon", SCALED, CONSTANTS),
+    ("mechanisms.laplace.Laplace._scale_above", "2 * self.n_features / self.matrix_epsilon", ("scaled", "2 * (self.n_features + 1) / self.matrix_epsilon", "(2 * self.n_features - 1) / self.matrix_epsilon"), CONSTANTS),
+    ("mechanisms.laplace.Laplace._scale_above", "self._sensitivity() / self.matrix_epsilon", SCALED, CONSTANTS),
     ("mechanisms.laplace.Laplace.guarantee", "self._sensitivity() / Fraction(self.noise_scale())", SCALED, CONSTANTS),
     ("mechanisms.laplace.Laplace.noise", "self.noise_scale() * grid", SCALED, DISCRETE),
     ("mechanisms.frobenius.Frobenius.noise_scale", "square_root_above(frobenius_squared(self.adjacency) / self.matrix_epsilon**2)", ("scaled", "square_root_above(frobenius_squared(self.adjacency) / self.matrix_epsilon)", "square_root_above(frobenius_squared(self.adjacency) / self.matrix_epsilon**3)"), LAZY),
@@ -128,13 +130,22 @@ TABLE = [
     ("mechanisms.eigenvector_sampling.EigenvectorSampling.strength", "self._direction_epsilon / self._cost", SCALED, OUR_SAMPLING),
     ("mechanisms.eigenvector_sampling.EigenvectorSampling._draw_exactly", "self._exact_strength(grid) / grid", ("scaled", "2 * self._exact_strength(grid) / grid"), OUR_SAMPLING),
     ("mechanisms.eigenvector_sampling.EigenvectorSampling._draw_exactly", "sensitivity / self._eigenvalue_epsilon", ("scaled", "sensitivity / self._eigenvalue_epsilon / 2"), OUR_SAMPLING),
-    ("mechanisms.eigenvector_sampling.EigenvectorSampling._draw_as_published", "2 / epsilon_0", ("scaled", "1 / epsilon_0", "epsilon_0 / 2"), PUBLISHED_SAMPLING),
-    ("mechanisms.eigenvector_sampling.EigenvectorSampling._draw_as_published", "np.sqrt(1 / epsilon_0 + np.maximum(eigenvalues, 0.0))", ("np.ones(d)", "1 / epsilon_0 + np.maximum(eigenvalues, 0.0)", "np.sqrt(2 / epsilon_0 + np.maximum(eigenvalues, 0.0))"), PUBLISHED_SAMPLING),
-    ("mechanisms.eigenvector_sampling.EigenvectorSampling._draw_as_published", "float(self._direction_epsilon) * weights / weights.sum() / 4", ("scaled", "float(self._direction_epsilon) * weights / weights.sum() / 2"), PUBLISHED_SAMPLING),
+    ("mechanisms.eigenvector_sampling._noisy_eigenvalues", "2 / epsilon_0", ("scaled", "1 / epsilon_0", "epsilon_0 / 2"), PUBLISHED_SAMPLING),
+    ("mechanisms.eigenvector_sampling.EigenvectorSampling._draw_as_published", "np.sqrt(1 / epsilon_0 + np.maximum(eigenvalues, 0.0))", ("np.ones(self.n_features)", "1 / epsilon_0 + np.maximum(eigenvalues, 0.0)", "np.sqrt(2 / epsilon_0 + np.maximum(eigenvalues, 0.0))"), PUBLISHED_SAMPLING),
+    ("mechanisms.eigenvector_sampling.EigenvectorSampling._draw_as_published", "float(self._direction_epsilon) * weights / weights.sum()", SCALED, PUBLISHED_SAMPLING),
+    ("mechanisms.eigenvector_sampling.EigenvectorSampling._draw_as_published", "shares / 4", ("scaled", "shares / 2"), PUBLISHED_SAMPLING),
+    ("mechanisms.eigenvector_sampling.EigenvectorSampling.guarantee", "(max(others) + sum(others)) / 4", ("scaled", "sum(others) / 4"), (SAMPLED + "the_epsilons_of_the_paper_can_be_given",)),
     ("mechanisms.eigenvector_sampling.EigenvectorSampling.guarantee", "Fraction(1, 2)", SCALED, SAMPLING_COST),
     ("mechanisms.eigenvector_sampling.EigenvectorSampling.guarantee", "Fraction(1, 4)", SCALED, SAMPLING_COST),
     ("mechanisms.eigenvector_sampling.EigenvectorSampling.guarantee", "self.adjacency is Adjacency.REPLACE_ONE", SELF_SWAPPED, SAMPLING_COST),
     ("sampling.exact_bingham.variances_sensitivity", "rows * (NORM_SQUARED + 2 * deviation) * grid", ("rows * (NORM_SQUARED + 2 * deviation) * grid * 4 // 5", "rows * (NORM_SQUARED + 2 * deviation) * grid * 5 // 4"), ("statistical/test_exact_eigenvectors.py::test_no_two_neighbours_are_farther_apart_than_the_sensitivity",)),
+    # noisy_power
+    ("accounting.sensitivity.image_squared", "min(n_columns, 2)", ("1", "n_columns"), (SENSITIVITY + "image", POWER + "the_noise_of_an_iteration_is_that_of_the_proof")),
+    ("accounting.sensitivity.image_squared", "adjacency is Adjacency.REPLACE_ONE", SWAPPED, (SENSITIVITY + "image",)),
+    ("mechanisms.noisy_power.NoisyPower._published_sigma", "math.sqrt(4 * self.n_components * self.iterations * math.log(1 / self.delta)) / self.epsilon", SCALED, (POWER + "the_noise_of_an_iteration_is_that_of_the_proof",)),
+    ("mechanisms.noisy_power.NoisyPower._iteration_mu", "self.total_mu / math.sqrt(self.iterations)", ("scaled", "self.total_mu / self.iterations", "self.total_mu"), (POWER + "the_noise_of_an_iteration_is_that_of_the_proof",)),
+    ("mechanisms.noisy_power.NoisyPower.total_mu", "square_root_above(change) / self._published_sigma", SCALED, (POWER + "the_noise_of_an_iteration_is_that_of_the_proof",)),
+    ("mechanisms.noisy_power.image_sensitivity", "change * grid**2 * largest / 4**_DIRECTION_BITS", ("scaled", "change * grid * largest / 4**_DIRECTION_BITS"), (POWER + "no_two_neighbours_are_farther_apart_than_the_sensitivity",)),
     # Samplers
     ("sampling.bingham._log_acceptance", "dimension / 2", ("(dimension - 1) / 2", "(dimension + 1) / 2"), ("statistical/test_bingham.py::test_acceptance_is_a_probability_that_reaches_one", "statistical/test_bingham.py::test_mechanism")),
     ("sampling.discrete._GaussianCells.float_chance", "-0.5 * np.square(numbers / self._scale)", SCALED, (INTEGERS + "gaussian_draws_have_their_probabilities_whatever_their_cells_hold",)),

@@ -48,6 +48,17 @@ def notebook_grid(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> 
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
+def printable(name: object) -> str:
+    """Return a public name that is not trusted: what cannot be printed, as a change of direction, is made visible.
+
+    Examples
+    --------
+    >>> printable("a" + chr(7) + "b") == "a" + chr(0xFFFD) + "b"
+    True
+    """
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(name))
+
+
 MAY_BE_NOISE, NOT_ABOVE_NOISE = "may be noise", "not above noise"
 LEGEND = "± and (from to) are 95 % confidence intervals for the privacy noise. Sampling error is not included."
 INTERVAL = "95 % interval"

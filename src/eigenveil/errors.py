@@ -254,6 +254,12 @@ def positive_number(name: str, value: object) -> float:
     return number
 
 
+def number_from_zero(name: str, value: object) -> float:
+    """Return `value` as a float if it is finite and not below zero."""
+    number = _real(name, value)
+    return 0.0 if number == 0 else positive_number(name, number)
+
+
 def budget_epsilon(value: object) -> float:
     """Return a valid epsilon to spend."""
     number = positive_number("epsilon", value)

@@ -23,10 +23,11 @@ from .mechanisms.choices import CountMechanism, PureSearch, Search
 from .mechanisms.diagonal import DiagonalMechanism
 from .mechanisms.federated import FederatedMechanism
 from .mechanisms.gaussian import Gaussian
-from .moments.counts import NORM_GRID, ColumnCounts, MagnitudeCounts, ScoreCounts
+from .moments.column_counts import ColumnCounts
+from .moments.counts import NORM_GRID, MagnitudeCounts, ScoreCounts
 from .moments.row_rule import RowRule
 from .moments.second_moments import SecondMoments
-from .moments.sums import MOST_SUM, SumsByNorm
+from .moments.sums import SumsByNorm
 from .numerics import IntArray
 from .releases.origin import ComponentsRequest, Origin, Request, Screening
 from .releases.record import Release
@@ -100,19 +101,21 @@ def check(mechanism: CentralMechanism, moments: SecondMoments) -> None:
     # Under add/remove, how many rows there are is private, none included, and gets no error of its own.
     if mechanism.adjacency is Adjacency.REPLACE_ONE and moments.n_samples == 0:
         raise InvalidDataError(f"The moments have no {moments.bound.unit.counted}. Update the moments first.")
-    check_capacity(mechanism, moments.bound.rule, moments.n_rows)
+    check_capacity(mechanism, moments.bound.rule, moments.n_samples)
     if moments.total_weight == 0:
         raise InvalidDataError("All weights are 0, or vanish beside the largest that is allowed.")
 
 
-def check_capacity(mechanism: CentralMechanism, rule: RowRule, n_integer_rows: int) -> None:
-    """Refuse more integer rows than the integers of a release hold; only where their number is public.
+def check_capacity(mechanism: CentralMechanism, rule: RowRule, n_rows: int) -> None:
+    """Refuse more rows than the integers of a release hold; only where their number is public.
 
     Where it is private, what is beyond these integers is cut off after the noise was added.
     """
-    if mechanism.adjacency is Adjacency.REPLACE_ONE and n_integer_rows * rule.row_limit_squared >= MOST_SUM:
+    if mechanism.adjacency is Adjacency.REPLACE_ONE and not rule.fits(n_rows):
+        counted = rule.unit.counted
         raise CapacityError(
-            f"More {rule.unit.counted} than int64 can hold exactly at bits={rule.bits}; use fewer bits in the RowBound."
+            f"More {counted} than int64 can hold exactly at bits={rule.bits}; declare the number of {counted} by "
+            "fit(data, plan=estimator.plan(n_features, n_rows=...)), or use fewer bits in the RowBound."
         )
 
 

@@ -227,7 +227,7 @@ class Guarantee:
         The privacy unit.
     mu : float, optional
         For Gaussian noise: the l2 sensitivity divided by the standard deviation, which is the parameter of Gaussian
-        DP. Discrete Gaussian noise satisfies it up to 1 % of delta.
+        DP. Discrete Gaussian noise is within a total variation distance of delta/(100 (1 + e^epsilon)) of it.
 
     Examples
     --------
@@ -236,8 +236,6 @@ class Guarantee:
     >>> print(Guarantee(1.0, 1e-6, unit=Unit.PERSON, rho=0.0184, mu=0.192))
     (1, 1e-06)-DP, rho = 0.0184, mu = 0.192, replace-one adjacency, unit: all rows of one privacy unit; idealized \
 sampling
-    >>> Guarantee(0.5, 1e-6).event.__class__.__name__
-    'UnsupportedDpEvent'
     """
 
     epsilon: float
@@ -293,26 +291,12 @@ most 10, and 1 or less if possible.
         return tuple(one for one in self.assumptions if one.startswith(ONLY_IF))
 
     @property
-    def event(self) -> Any:
-        """The `dp_accounting.DpEvent` this guarantee stands for, for use with other accountants.
+    def mechanisms(self) -> tuple["Guarantee", ...]:
+        """The guarantees of the mechanisms that were composed, each with its own numbers; itself if it is one.
 
-        Every pure epsilon mechanism is a post-processing of binary randomized response at that epsilon, so
-        that is its event. A bare (epsilon, delta) has none in dp-accounting and is marked unsupported there.
+        `eigenveil.interop.dp_accounting` makes events of them for other accountants.
         """
-        import dp_accounting  # a second of import time that a plain fit does not need
-
-        if self.parts:
-            return dp_accounting.ComposedDpEvent([part.event for part in self.parts])
-        if not math.isfinite(self.epsilon):
-            return dp_accounting.NonPrivateDpEvent()
-        if self.rho is not None:
-            return dp_accounting.ZCDpEvent(self.rho)
-        if self.delta == 0:
-            # Rounded down: a smaller chance of a random answer is a larger epsilon, the safe side.
-            chance = 2 * math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
-            noise = math.nextafter(chance * (1 - 2.0**-50), 0)
-            return dp_accounting.RandomizedResponseDpEvent(noise, 2)
-        return dp_accounting.UnsupportedDpEvent()
+        return self.parts or (self,)
 
     @property
     def neighbours(self) -> str:

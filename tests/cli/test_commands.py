@@ -14,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from eigenveil import PrivacyLedger, PrivatePCA, __version__, load_release
-from eigenveil.cli import COMMANDS, app, local, main, options
+from eigenveil.cli import COMMANDS, app, commands, local, main, options
 from eigenveil.cli.demo import _COMPONENTS, _EPSILON, _tumours, _without_privacy
 from eigenveil.errors import InvalidParameterError
 
@@ -60,6 +60,18 @@ def test_help_waits_for_nothing_slow():
     assert commands >= {"typer", "rich"}
     overview = loaded_by("import sys; sys.argv = ['eigenveil', '--help']; from eigenveil.cli import main; main()")
     assert not overview & (slow | {"typer", "rich"})
+
+
+def test_a_command_is_read_by_itself_and_a_shell_that_completes_words_knows_all(monkeypatch, capsys):
+    read = []
+    monkeypatch.setattr(commands, "app_with", lambda *names: read.append(names) or app)
+    for words in (["plan", "--help"], ["--version"]):
+        run_main(monkeypatch, capsys, *words)
+    assert read == [("plan",), tuple(COMMANDS)]
+    monkeypatch.setenv("_EIGENVEIL_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "eigenveil pl")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert run_main(monkeypatch, capsys)[1].out.split() == ["plan"]
 
 
 @pytest.mark.parametrize("words", [[], ["-h"], ["--help"]])

@@ -106,6 +106,14 @@ def test_the_printed_table_is_the_table_of_mechanisms():
     assert all(name in printed for name in MECHANISMS)
 
 
+def test_the_algorithms_of_the_papers_are_printed_with_their_calls():
+    published = json.loads(invoke("mechanisms", "--papers", "--json"))
+    assert "Exponential mechanism (baseline)" in [one["name"] for one in published]
+    printed = invoke("mechanisms", "--papers")
+    assert all(one["call"] in printed for one in published)
+    assert "docs/reference/papers.md" in printed
+
+
 def test_a_new_mechanism_describes_itself(monkeypatch):
     class Newcomer(MECHANISMS["matrix_laplace"]):
         """Something new."""

@@ -57,7 +57,7 @@ def test_params_shows_the_terms(tmp_path):
     )  # fmt: skip
     assert "Wang and Xu" in paper
     auto = ("params", "--features", 40, "--mechanism", "auto", "--force", "--output", tmp_path / "s.json")
-    assert "one_bit, rank 20" in invoke(*auto, "--epsilon", 0.5)
+    assert "one_bit, rank 8" in invoke(*auto, "--epsilon", 0.5)
     assert LocalProtocol.load(tmp_path / "s.json") == LocalProtocol(40, 0.5, mechanism="one_bit")
     assert "double_cap" in invoke(*auto, "--epsilon", 2)
     assert json.loads(invoke(*auto, "--epsilon", 2, "--rank", 3, "--json"))["rank"] == 3

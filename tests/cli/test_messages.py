@@ -291,7 +291,7 @@ def test_every_pass_of_a_fit_says_what_it_is_for(monkeypatch):
             "adding up preconditioned rows",
         ],
         "compared": [adding],
-        "nothing public": [*["finding the ranges of the features"] * 3, bound, adding],
+        "nothing public": [*["finding the ranges of the features"] * 2, bound, adding],
     }
 
 

@@ -71,7 +71,12 @@ def test_above_the_noise_and_the_angle_are_the_same_on_every_surface(made):
             plain_words(render_report(release)),
             plain_words(fit_html("Fit", release)),
         )
+        summary = release.summary().to_dict()["tables"][0]["rows"]
     np.testing.assert_array_equal(shown.above_noise, above)
+    assert [row["above_noise"] for row in summary] == above.tolist()
+    assert [row["angle_bound"] for row in summary] == errors.angle_bound.tolist()
+    assert [row["determined"] for row in summary] == (~errors.undetermined).tolist()
+    assert [row["share"] for row in summary] == release.explained_variance_ratio.tolist()
     passed = shown.released_eigenvalues[:K] > shown.edges[:K]
     np.testing.assert_array_equal(passed, above)  # a dot is above the line where the component is above the noise
     result = CliRunner().invoke(app, ["show", str(path)])

@@ -1,19 +1,38 @@
-"""The Python of the pages on using a release and on score maps, run as written in an empty folder."""
+"""The Python of some pages, run as written in an empty folder."""
 
-import re
 from pathlib import Path
 
 import pytest
+
+from eigenveil.cli.mechanisms import PAPERS, SHORTHANDS
+from eigenveil.mechanisms import ppca
+from page_snippets import run_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 
 
-@pytest.mark.parametrize("page", ["how_to/use_a_release.md", "research/score_map.md"])
-def test_the_python_of_the_page_runs(page, tmp_path, monkeypatch):
+def test_the_calls_of_the_papers_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert blocks
-    known: dict[str, object] = {}
-    for block in blocks:
-        exec(block, known)
+    monkeypatch.setattr(ppca, "PUBLISHED_UPDATES", 200)  # of a chain, which is as long as the paper's otherwise
+    assert run_page("docs/reference/papers.md")
+
+
+def test_the_survey_runs_with_its_command(tmp_path, monkeypatch):
+    pytest.importorskip("statsmodels", reason="the survey is one of its data sets")
+    pytest.importorskip("matplotlib", reason="the page draws a figure")
+    monkeypatch.chdir(tmp_path)
+    done = run_page("docs/how_to/survey.md")
+    command = next(snippet for snippet in done if snippet.kind == "command")
+    assert "Private regression of rate_marriage" in command.printed
+    assert "base level job=white-collar" in command.printed
+
+
+def test_the_page_of_the_papers_has_the_calls_of_the_command_line():
+    page = (DOCS / "reference" / "papers.md").read_text(encoding="utf-8")
+    lines = page.splitlines()
+    for published in PAPERS:
+        assert published.call in lines
+        assert f"| {published.name} |" in page
+    for name, value in SHORTHANDS.items():
+        assert f"{name} = {value}" in lines

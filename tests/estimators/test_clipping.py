@@ -57,6 +57,9 @@ def test_every_mechanism_says_how_much_it_blurs(name):
         assert mechanism.equivalent_sd == mechanism.off_diagonal_sd
     elif mechanism.baseline:
         assert mechanism.equivalent_sd == 0
+    elif name == "noisy_power":  # five steps of one direction: sqrt(5) of what the matrix takes at the same mu
+        gaussian = MECHANISMS["gaussian"](epsilon=1.0, delta=1e-6, n_features=10).off_diagonal_sd
+        assert mechanism.equivalent_sd == pytest.approx(math.sqrt(mechanism.iterations) * gaussian, rel=1e-6)
     else:
         # sqrt(d/2)/s; one direction of ppca blurs about as much as matrix noise of the same budget.
         assert mechanism.equivalent_sd == pytest.approx(math.sqrt(5) / mechanism.strength)
@@ -127,7 +130,11 @@ def test_few_rows_are_brought_to_unit_length_and_nothing_is_spent_on_a_bound(tmp
 
 def test_lengths_that_matter_are_kept():
     origin = {"center": False}
-    for model in (PrivateCovariance(**origin), PrivateRidge(target=0, **origin), PrivatePCA(1, statistic="clipped")):
+    for model in (
+        PrivateCovariance(**origin),
+        PrivateRidge(target=0, fit_intercept=False),
+        PrivatePCA(1, statistic="clipped"),
+    ):
         assert model.plan(20).route(0).rule.statistic == "clipped"
     assert PrivatePCA(1, adjacency="add_or_remove_one", **origin).plan(20).route(0).rule.statistic == "clipped"
     assert PrivatePCA(1, norm_bound=1.0, **origin).plan(20).route(0).rule.statistic == "clipped"

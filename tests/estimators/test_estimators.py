@@ -62,7 +62,7 @@ def not_promised(estimator):
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=not_promised)
 def test_scikit_learns_contract(estimator, check, monkeypatch):
     # How a call is answered does not depend on how much noise is simulated to correct what it answers.
-    monkeypatch.setattr("eigenveil.postprocess.shrinkage.WORK", 100)
+    monkeypatch.setattr("eigenveil.postprocess.shrinkage._WORK", 100)
     check(estimator)
 
 
@@ -120,7 +120,7 @@ def test_every_way_to_fit_spends_exactly_its_budget_in_one_entry(case, tmp_path)
 def test_bad_rows_spend_nothing(case, tmp_path):
     options, _ = SPENDING[case]
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=2.0, delta=1e-5, data_set="study")
-    X = gaussian_rows(100)
+    X = gaussian_rows(400)
     X[70, 2] = np.nan
     with pytest.raises(InvalidDataError) as error:
         PrivatePCA(2, ledger=ledger, **options).fit(X)
@@ -169,7 +169,7 @@ def test_a_partial_fit_that_fails_midway_adds_nothing(monkeypatch):
     from eigenveil.tables import frames as tables
 
     monkeypatch.setattr(tables, "batch_rows", lambda n_features: 3)
-    monkeypatch.setattr("eigenveil.tables.arrays._view_rows", lambda n_rows, width: 3)
+    monkeypatch.setattr("eigenveil.tables.arrays.view_rows", lambda n_rows, width: 3)
     X = gaussian_rows(201)
     broken = X.copy()
     broken[170, 0] = np.nan
@@ -371,7 +371,7 @@ def test_ridge_finds_the_coefficients_and_does_not_blow_up():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(50_000, 4)) + 0.5
     y = X @ [1.0, -0.5, 0.0, 0.25] + 2.0 + 0.05 * rng.normal(size=50_000)
-    model = PrivateRidge(epsilon=2.0, norm_bound=6.0, center=True).fit(X, y)
+    model = PrivateRidge(epsilon=2.0, norm_bound=6.0, fit_intercept=True).fit(X, y)
     assert np.allclose(model.coef_, [1.0, -0.5, 0.0, 0.25], atol=0.1)
     assert abs(model.intercept_ - 2.0) < 0.2
     assert model.r2_ > 0.8
@@ -380,7 +380,7 @@ def test_ridge_finds_the_coefficients_and_does_not_blow_up():
     for _ in range(6):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            swamped = PrivateRidge(epsilon=0.001, norm_bound=6.0, center=False).fit(X[:200], y[:200])
+            swamped = PrivateRidge(epsilon=0.001, norm_bound=6.0, fit_intercept=False).fit(X[:200], y[:200])
         told += any(
             "not distinguishable from noise" in str(one.message) for one in caught
         )  # the target, or what it depends on

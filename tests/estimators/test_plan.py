@@ -61,7 +61,8 @@ def test_fit_spends_what_the_plan_says(model, tmp_path):
     split = route.split
     never_searched = split.residual_norm / NORM_SEARCHES  # nor were 300 rows enough for one mean alone
     saved = (0, split.pilot, split.pilot + split.preconditioned_norm)
-    shares = [float(split.matrix + more + searched) for more in saved for searched in (0, never_searched)]
+    at_least = split.matrix + split.further_rounds  # which no table here needs
+    shares = [float(at_least + more + searched) for more in saved for searched in (0, never_searched)]
     drawn = dict(fitted.release_.origin.parameters)
     share = drawn.pop("share", 1.0)
     assert any(share == pytest.approx(one, rel=2e-3) for one in shares)  # as near as weights of averages come
@@ -309,3 +310,11 @@ def test_a_new_mechanism_is_planned_and_fitted_by_its_facts(monkeypatch):
     assert model.mechanism_ == "newcomer"
     assert model.release_.matrix.has_known_noise
     assert model.guarantee_.adjacency is Adjacency.REPLACE_ONE
+
+
+@pytest.mark.parametrize("options", [{}, {"standardize": True}, {"center": False}])
+def test_the_constants_of_a_paper_ask_for_its_bounded_rows(options):
+    published = {"mechanism": "laplace", "mechanism_options": {"calibration": "paper"}, **options}
+    with pytest.raises(InvalidParameterError, match="rows of bounded norm"):
+        PrivatePCA(1, **published).fit(ROWS)
+    assert PrivatePCA(1, **published, norm_bound=2.0).fit(ROWS).guarantee_.claimed == (1.0, 0.0)

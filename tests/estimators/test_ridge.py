@@ -18,7 +18,7 @@ RANGES = TABLE.min(axis=0), TABLE.max(axis=0)
 
 
 def ridge(**parameters):
-    return PrivateRidge(**{"bounds": RANGES, "center": True, **parameters})
+    return PrivateRidge(**{"bounds": RANGES, "fit_intercept": True, **parameters})
 
 
 def rows_needed(d, epsilon):
@@ -52,13 +52,13 @@ def test_what_the_refusal_says_would_do():
     factor = float(str(told.value).split(" times")[0].split()[-1])
     ridge(epsilon=factor).plan(11, 370)
     ridge().plan(11, math.ceil(370 * factor))
-    ridge(center=False).plan(11, 370)
+    ridge(fit_intercept=False).plan(11, 370)
 
 
 @pytest.mark.parametrize(("d", "epsilon"), [(11, 0.5), (11, 2.0), (100, 1.0)])
 def test_the_limit_is_a_ninth_of_half_the_range_and_less_for_many_features(d, epsilon):
     needed = rows_needed(d, epsilon) * max(1.0, math.sqrt(d) / 9 / 0.7)
-    model = PrivateRidge(epsilon=epsilon, bounds=(0, 1), center=True)
+    model = PrivateRidge(epsilon=epsilon, bounds=(0, 1), fit_intercept=True)
     model.plan(d, math.ceil(needed))
     with pytest.raises(InvalidDataError):
         model.plan(d, math.floor(needed))
@@ -144,7 +144,7 @@ def test_a_target_without_relation_is_predicted_by_its_mean_with_a_warning():
     for seed in range(8):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always", NoiseWarning)
-            model = PrivateRidge(bounds=(-1, 1), center=True, random_state=seed).fit(rows[:, :4], rows[:, 4])
+            model = PrivateRidge(bounds=(-1, 1), fit_intercept=True, random_state=seed).fit(rows[:, :4], rows[:, 4])
         assert model.score(rows[:, :4], rows[:, 4]) > -0.01
         assert model.coef_.any() or seen
         unrelated += bool(seen)

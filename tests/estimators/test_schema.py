@@ -253,7 +253,7 @@ def test_truth_values_are_known_in_many_forms(truths):
 
 
 def test_a_regression_by_schema():
-    model = PrivateRidge(target="age", epsilon=50.0, schema=SCHEMA, center=True, random_state=0).fit(RAW)
+    model = PrivateRidge(target="age", epsilon=50.0, schema=SCHEMA, fit_intercept=True, random_state=0).fit(RAW)
     assert tuple(model.feature_names_in_) == NAMES[1:]
     predicted = model.predict(RAW.drop(columns="age"))
     assert np.allclose(predicted, EXPECTED[:, 1:] @ model.coef_ + model.intercept_, rtol=1e-12)

@@ -13,11 +13,11 @@ from eigenveil.estimators import split as split_module
 from eigenveil.estimators.preparation import Needs
 from eigenveil.estimators.split import (
     MEAN_SHARES,
-    MEANS,
     NORM_SEARCHES,
     PILOT_SHARE,
     RESIDUAL_NORM_SHARE,
     STAGES,
+    USUAL_ROUNDS,
     Split,
     checked_stages,
 )
@@ -31,6 +31,7 @@ from eigenveil.postprocess.preconditioning import (
     forecast_loss,
     pilot_spectrum,
 )
+from eigenveil.releases.file import MEANS
 from eigenveil.report import render_report
 from helpers import refused
 
@@ -91,7 +92,7 @@ def test_a_mean_is_first_only_where_that_is_quieter_than_the_constant_even_witho
         few, many = plan.route(1).mechanism, plan.route(10**7).mechanism
         assert plan.measures_mean == first == (many.n_features == d)
         gaussian = Gaussian(epsilon=1.0, delta=1e-6, n_features=d)
-        left = 1 - MEAN_SHARES[-1][1] - RESIDUAL_NORM_SHARE * len(MEANS) / NORM_SEARCHES
+        left = 1 - MEAN_SHARES[-1][1] - RESIDUAL_NORM_SHARE * USUAL_ROUNDS / NORM_SEARCHES
         assert first == (gaussian.off_diagonal_sd / left**0.5 <= 1.05 * 1.25 * few.equivalent_sd)
 
 
@@ -110,12 +111,12 @@ def test_a_second_stage_is_tried_where_rows_are_wide_enough():
     assert split_of(model, 10**8).pilot == 0  # weighed sums would not fit
     for model in (
         PrivateCovariance(**PLAIN),
-        PrivateRidge(target=0, **BUDGET, center=False),
+        PrivateRidge(target=0, **BUDGET, fit_intercept=False),
         PrivatePCA(**PLAIN),
         PrivatePCA(0.9),
     ):
         assert split_of(model, 10**5).pilot == 0  # a matrix is wanted, and clipping mapped rows costs it too much
-    assert split_of(PrivateRidge(target=0, **BUDGET, center=False, stages=2), 10**5).pilot > 0
+    assert split_of(PrivateRidge(target=0, **BUDGET, fit_intercept=False, stages=2), 10**5).pilot > 0
 
 
 def test_two_stages_of_rows_of_which_nothing_is_public_clip_them():
@@ -211,6 +212,7 @@ def test_rows_are_read_again_only_where_something_comes_of_it(monkeypatch, param
     # A first mean that moves the rows by little is the only one; a second that moves them far asks for another bound.
     monkeypatch.setattr(split_module, "SMALL_ERROR", np.inf if moves == "little" else 0.0)
     monkeypatch.setattr(fit, "SMALL_STEP", 0.0 if moves == "each time" else np.inf)
+    monkeypatch.setattr(fit, "MUCH_NARROWER", 0.0)  # no bound is far too wide
     if parameters.get("center"):
         # No preconditioning, which a bound that is forced to stay decides too.
         needs = Needs("PrivatePCA", matrix=False, lengths=False, n_directions=2, even_noise=True)
@@ -235,6 +237,16 @@ def test_a_mean_that_is_near_is_measured_once_and_one_that_is_far_twice(norm_bou
     assert np.abs(release.covariance - np.cov(rows.T)).max() < 0.05
     # A bound that is found is that of the rows about their mean, whatever was given for them before.
     assert 3.0 < release.origin.row_rule.norm < 6.0
+
+
+@pytest.mark.parametrize(("times", "rounds"), [(1, 2), (10, 3), (1000, 4)])
+def test_ranges_that_are_far_too_wide_take_further_rounds(times, rounds):
+    """Where the middle of a wide range is far from the rows, each round comes several times nearer."""
+    rows = np.random.default_rng(6).normal(size=(2000, 8))
+    bounds = (-4.0 - 0.5 * times, 4.0 + 2.0 * times)
+    release = PrivatePCA(2, **BUDGET, bounds=bounds).fit(rows).release_
+    assert [name for name in MEANS if name in release.integers] == list(MEANS[:rounds])
+    assert release.origin.row_rule.norm / release.scale[0] < 6  # about the middle of the range up to 2,000
 
 
 def test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge():
@@ -282,7 +294,7 @@ def releases():
         "mean first": PrivatePCA(2, **BUDGET, center=True, stages="auto", norm_bound=16.0),
         "two stages": PrivateCovariance(**PLAIN, stages=2),
         "both": PrivatePCA(2, **BUDGET, center=True, stages=2),
-        "ridge": PrivateRidge(target=0, **BUDGET, center=True, stages=2, norm_bound=16.0),
+        "ridge": PrivateRidge(target=0, **BUDGET, fit_intercept=True, stages=2, norm_bound=16.0),
         "scaled": PrivateCovariance(**BUDGET, center=True, bounds=(-20.0, 20.0), stages=2),
     }
     return {name: model.fit(MOVED if name != "two stages" else STEEP).release_ for name, model in made.items()}
@@ -311,7 +323,9 @@ def test_the_mean_is_found_and_taken_off(name, releases):
     assert not release.origin.centred
     assert release.integers["mean"].shape == (D,)
     assert np.abs(release.mean - MOVED.mean(axis=0)).max() < 0.2
-    shift = sum(release.integers[mean] * release.unit[mean] for mean in MEANS) / release.scale
+    shift = (
+        sum(release.integers[mean] * release.unit[mean] for mean in MEANS if mean in release.integers) / release.scale
+    )
     assert release.mean == pytest.approx(shift)
     covariance = np.cov(MOVED.T, bias=True)
     assert np.linalg.norm(release.covariance - covariance) < 0.5 * np.linalg.norm(covariance)
@@ -356,7 +370,8 @@ def test_the_report_and_the_command_tell_the_stages(releases):
     assert "the mean was estimated first" in render_report(releases["both"])
     assert "mean was not subtracted" not in render_report(releases["both"])
     split = PrivatePCA(2, **BUDGET, center=True).plan(D).route(10**6).split
-    assert f"{float(split.mean + split.residual_norm):.4g} of its mu squared for the mean" in split.in_words()
+    centring = split.mean + split.residual_norm + split.further_rounds
+    assert f"up to {float(centring):.4g} of its mu squared for the mean" in split.in_words()
     assert f"{float(split.pilot):.4g} of its mu squared for a pilot estimate" in split.in_words()
 
 

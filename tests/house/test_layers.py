@@ -39,21 +39,25 @@ ALLOWED = {
     "audit": DRAWS | {"local"},
     # A report reads release files and ledgers.
     "report": BASE | {"accounting", "mechanisms", "releases", "theory"},
+    # Other packages run fits and rounds, and read guarantees.
+    "interop": BASE | {"accounting", "estimators", "federation", "releases"},
 }
 JOIN_BOTH_HALVES = {"estimators", "cli", "__init__"}
 # Only what runs on a client, or plays clients, may reach the rows of the local model.
 CLIENT_SIDE = {"local.client", "local.simulation"}
-# And only what runs at a site may reach those of several custodians.
-SITE_SIDE = {"federation.site"}
+# And only what runs at a site may reach those of several custodians, or what another package calls with its rows.
+SITE_SIDE = {"federation.site", "interop.flower", "interop.opendp"}
 # What is of no use to a fit, and packages that are installed apart.
-EXTRAS = {"audit", "cli", "federation", "report"}
+EXTRAS = {"audit", "cli", "federation", "interop", "report"}
 OPTIONAL = {
     "cryptography",
     "dask",
     "distributed",
+    "dp_accounting",
     "duckdb",
     "matplotlib",
     "onnx",
+    "opendp",
     "pandas",
     "polars",
     "pyarrow",

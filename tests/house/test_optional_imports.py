@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-UNINVITED = {"cryptography", "dask", "distributed", "pyspark", "pandas", "polars", "matplotlib", "onnx"}
+UNINVITED = {"cryptography", "dask", "distributed", "ibis", "pyspark", "pandas", "polars", "matplotlib", "onnx"}
 RELEASE = """
 import numpy as np
 from eigenveil import RowBound, release

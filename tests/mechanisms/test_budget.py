@@ -14,20 +14,21 @@ from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA
 from eigenveil.accounting.calibration import DISCRETE_SHARE, discrete_gaussian_excess, exact
 from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.errors import CapacityError, InvalidParameterError
-from eigenveil.estimators import fit, split
+from eigenveil.estimators import fit, plan, split
 from eigenveil.estimators.preparation import Needs
 from eigenveil.estimators.split import (
     MEAN_SHARES,
-    MEANS,
     NORM_SEARCHES,
     NORM_SHARE,
     RESIDUAL_NORM_SHARE,
+    USUAL_ROUNDS,
 )
 from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms.budget import Budget, BudgetShare, at_share, averaged, bisections
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.moments.counts import NORM_GRID
 from eigenveil.postprocess import preconditioning
+from eigenveil.releases.file import MEANS
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # payments are what is tested
 
@@ -174,12 +175,40 @@ def test_every_search_and_every_mean_has_its_own_part(monkeypatch):
     shares = np.array(recorder.costs) / naive_mu(EPSILON, DELTA * (1 - DISCRETE_SHARE)) ** 2
     assert recorder.parts == [*MEAN, *MEAN, *BOUND, "matrix"]
     mean, norm = MEAN_SHARES[-1][1], RESIDUAL_NORM_SHARE
-    search, measured = [float(norm / NORM_SEARCHES / 7)] * 7, float(mean / len(MEANS))
-    assert shares[:-1] == pytest.approx([*search, measured] * len(MEANS) + search, rel=1e-6)
+    search, measured = [float(norm / NORM_SEARCHES / 7)] * 7, float(mean / USUAL_ROUNDS)
+    assert shares[:-1] == pytest.approx([*search, measured] * USUAL_ROUNDS + search, rel=1e-6)
     assert shares[-1] == pytest.approx(float(1 - mean - norm), rel=1e-6)
 
 
-def test_a_private_norm_bound_is_paid_beside_the_gaussian_budget(monkeypatch):
+def test_further_rounds_for_the_mean_are_paid_out_of_the_same_budget(monkeypatch):
+    monkeypatch.setattr(fit, "SMALL_STEP", 0.0)
+    monkeypatch.setattr(fit, "MUCH_NARROWER", np.inf)  # every round is followed by another
+    recorder = Recorder(monkeypatch)
+    model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, norm_bound=4.0).fit(STEEP)
+    mu = naive_mu(EPSILON, DELTA * (1 - DISCRETE_SHARE))
+    assert recorder.parts == [*MEAN * len(MEANS), *BOUND, "matrix"]
+    assert sum(recorder.costs) == pytest.approx(mu**2, rel=1e-6)
+    route = model.plan(STEEP.shape[1], len(STEEP)).most_rows
+    assert recorder.costs[-1] / mu**2 == pytest.approx(float(route.split.matrix), rel=1e-6)
+    assert all(name in model.release_.integers for name in MEANS)
+    shift = sum(model.release_.integers[name] * model.release_.unit[name] for name in MEANS)
+    assert model.release_.mean == pytest.approx(shift / model.release_.scale)
+
+
+def test_a_norm_bound_of_many_rows_is_paid_out_of_the_gaussian_budget(monkeypatch):
+    recorder, table = Recorder(monkeypatch), np.vstack([STEEP] * 4)
+    model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, statistic="clipped").fit(table)
+    assert model.release_.origin.chosen_privately == ("norm_bound",)
+    mu = naive_mu(EPSILON, DELTA * (1 - DISCRETE_SHARE))
+    spent = sum(recorder.costs)
+    # A bisection may end a question early, and what it has not asked is not spent.
+    assert (1 - float(split.GAUSSIAN_NORM_SHARE) / 5) * mu**2 < spent <= mu**2 * (1 + 1e-6)
+    assert sum(recorder.excess) <= DISCRETE_SHARE * DELTA
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (EPSILON, DELTA)
+
+
+def test_a_private_norm_bound_of_few_rows_is_paid_beside_the_gaussian_budget(monkeypatch):
+    monkeypatch.setattr(plan, "GAUSSIAN_NORM_MARGINS", 1e9)
     recorder = Recorder(monkeypatch)
     model = PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, stages=2, statistic="clipped").fit(STEEP)
     assert model.release_.origin.chosen_privately == ("norm_bound",)
@@ -208,7 +237,7 @@ def test_private_ranges_are_paid_out_of_the_gaussian_budget(monkeypatch, constan
 
 def test_a_search_among_all_candidates_hardly_ever_goes_astray():
     """Where all rows have norm 1, it ends there; a threshold of two standard deviations goes beyond too often."""
-    share, generator = BudgetShare(EPSILON, DELTA, split.GAUSSIAN_NORM_SHARE), np.random.default_rng(0)
+    share, generator = BudgetShare(EPSILON, DELTA, split.NORM_AFTER_RANGES_SHARE), np.random.default_rng(0)
     place = int(np.searchsorted(NORM_GRID, 1.0))
     counts = np.where(np.arange(NORM_GRID.size) < place, 100_000, 0)
     astray = {}

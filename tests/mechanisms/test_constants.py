@@ -76,6 +76,11 @@ def test_mod_sulq_constants():
         n * math.sqrt(epsilon)
     )
     assert mechanism.noise_scale() == pytest.approx(n * beta, rel=1e-12)
+    exact = make("mod_sulq", d=d, epsilon=epsilon, delta=delta, beta="root").noise_scale() / n
+    # The proof: epsilon = (2 (d + 1) gamma/n + 2/n^2)/(2 beta^2), gamma being beta times the root of the logarithm.
+    gamma = exact * math.sqrt(2 * math.log((d * d + d) / (delta * 2 * math.sqrt(2 * math.pi))))
+    assert (2 * (d + 1) * gamma / n + 2 / n**2) / (2 * exact**2) == pytest.approx(epsilon, rel=1e-12)
+    assert 0.99 * beta < exact < beta
     large = make("mod_sulq", d=64, epsilon=1.0, delta=1e-6)
     assert large.guarantee().epsilon == pytest.approx(0.0104, abs=1e-4)  # a hundredth of the claim
     assert published_sulq_scale(1.0, 0.01, 10) ** 2 == pytest.approx(8 * 100 * math.log(1000) ** 2)

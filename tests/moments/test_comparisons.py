@@ -100,9 +100,11 @@ def test_closing_leaves_the_ring_open(kind):
     differences_buffer = NeighbourDifferences(bound(kind, 3))
     list(differences_buffer.push(rows[:11]))
     branch = differences_buffer.branch()
-    first = [part.tolist() for part in differences_buffer.closing()]
+    first = [np.asarray(part).tolist() for part in differences_buffer.closing()]
     list(branch.push(rows[11:]))
-    assert [part.tolist() for part in differences_buffer.closing()] == first  # neither closing nor a branch moves it
+    assert [
+        np.asarray(part).tolist() for part in differences_buffer.closing()
+    ] == first  # neither closing nor a branch moves it
     assert sum(part.shape[0] for part in differences_buffer.push(rows[11:])) == 9 * 4
 
 
@@ -137,7 +139,7 @@ def test_signs_are_exact_comparisons_of_numbers_of_any_size():
     tiny = 5e-324
     rows = np.array([[1e308, 1.0, 0.0], [-1e308, np.nextafter(1.0, 2.0), tiny], [1.7e308, 1.0, -tiny]])
     differences_buffer = NeighbourDifferences(bound("kendall", 3, 2))
-    (streamed,) = differences_buffer.push(rows)
+    (streamed,) = map(np.asarray, differences_buffer.push(rows))
     assert streamed.tolist() == [[-1.0, 1.0, 1.0], [1.0, -1.0, -1.0]]
     moments = ring_moments(bound("kendall", 3, 2), rows)
     unit = math.isqrt(4**16 // 3)
@@ -147,7 +149,8 @@ def test_signs_are_exact_comparisons_of_numbers_of_any_size():
 
 def test_directions_of_numbers_of_any_size():
     differences_buffer = NeighbourDifferences(bound("spatial_sign", 2, 2))
-    (streamed,) = differences_buffer.push(np.array([[1.5e308, 0.0], [-1.5e308, 1e308], [3e-320, 0.0], [0.0, 4e-320]]))
+    rows = np.array([[1.5e308, 0.0], [-1.5e308, 1e308], [3e-320, 0.0], [0.0, 4e-320]])
+    (streamed,) = map(np.asarray, differences_buffer.push(rows))
     assert np.allclose(streamed[0], [-3 / 10**0.5, 1 / 10**0.5])
     assert np.allclose(streamed[2], [-0.6, 0.8], atol=1e-3)
 
@@ -158,12 +161,14 @@ def test_no_number_is_refused_and_adds_nothing(kind, bad):
     rows = np.random.default_rng(0).normal(size=(9, 2))
     rule = bound(kind, 2)
     differences_buffer = NeighbourDifferences(rule)
-    before = [part.tolist() for part in differences_buffer.push(rows)]
+    before = [np.asarray(part).tolist() for part in differences_buffer.push(rows)]
     with refused(InvalidDataError):
         differences_buffer.push(np.array([[bad, 1.0]]))
     fresh = NeighbourDifferences(rule)
-    assert [part.tolist() for part in fresh.push(rows)] == before
-    assert [part.tolist() for part in differences_buffer.closing()] == [part.tolist() for part in fresh.closing()]
+    assert [np.asarray(part).tolist() for part in fresh.push(rows)] == before
+    assert [np.asarray(part).tolist() for part in differences_buffer.closing()] == [
+        np.asarray(part).tolist() for part in fresh.closing()
+    ]
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 7, 784, 10_000])

@@ -1,22 +1,32 @@
 """The compiled pass over rows gives the integers of NumPy, number for number, and is not used where it does not."""
 
+import copy
 import dataclasses
+import pickle
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from eigenveil import RowBound, SecondMoments, numerics
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import kernels, numpy_kernels
+from eigenveil.moments.comparisons import NeighbourDifferences
 from eigenveil.moments.counts import RowSizes, norm_candidates
+from eigenveil.moments.kernels import RowsByColumn
+from eigenveil.moments.numpy_kernels import Comparing
 from eigenveil.moments.sums import SumsByNorm
+from eigenveil.tables.open import open_table
 from sums_by_hand import sum_by_hand
 
-SOURCE = Path(kernels.__file__).with_name("one_pass.c")
+SOURCES = sorted(Path(kernels.__file__).parent.glob("*.c"))
 FLAGS = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared"]
 RNG = np.random.default_rng(7)
 NORMS = (0.4, 3.0)
@@ -29,7 +39,7 @@ def library(tmp_path_factory):
     if shutil.which("cc") is None or sys.platform == "win32":
         pytest.skip("no compiler")
     path = tmp_path_factory.mktemp("compiled") / "compiled_pass.so"
-    subprocess.run(["cc", *FLAGS, str(SOURCE), "-o", str(path), "-lm"], check=True)
+    subprocess.run(["cc", *FLAGS, *map(str, SOURCES), "-o", str(path), "-lm"], check=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "_LIBRARY", path)
         kernels._compiled.cache_clear()
@@ -103,7 +113,7 @@ def test_a_wrong_rounding_is_noticed(library, column, wrong):
                 if name == wrong == "add_by_norm":
                     bits, candidates, sums = others
                     others = bits, dataclasses.replace(candidates, factors=candidates.factors * error), sums
-                elif name == wrong:
+                elif name == wrong and rows.shape[1] == error.size:
                     factor = factor * error
                 return getattr(library, name)(rows, shift, factor, *others)
 
@@ -139,6 +149,8 @@ def layouts(rows):
         "inside another": padded[:, 1:-2],
         "every second column": np.repeat(rows, 2, axis=1)[:, ::2],
         "not aligned": shifted,
+        "columns apart": RowsByColumn([column.copy() for column in rows.T]),
+        "columns of any stride": RowsByColumn([np.repeat(column, 2)[::2][::-1].copy()[::-1] for column in rows.T]),
         "other bytes": rows.astype(">f8"),
     }
 
@@ -175,6 +187,186 @@ def test_other_numbers_are_read_as_float64(library, monkeypatch, dtype):
         monkeypatch.setattr(kernels, "_compiled", lambda compiled=compiled: compiled)
         of_float64 = RowBound(2.0).quantize(rows.astype(np.float64))
         assert np.array_equal(RowBound(2.0).quantize(rows), of_float64)
+
+
+TYPES = ["f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1"]
+OTHER_TYPES = ["f2", "?", "g", ">f8", ">i4"]
+EXTREME = [*SPECIAL.tolist(), 1.5, -3.25, 255.0, -129.0, 2.0**31, 2.0**63, -(2.0**63), 2.0**53 + 2]
+
+
+@st.composite
+def columns(draw):
+    """Columns of one length, each of a type and a stride of its own."""
+    n, d = draw(st.integers(0, 70)), draw(st.integers(1, 21))
+    values = np.array(draw(st.lists(st.sampled_from(EXTREME), min_size=1, max_size=9)))
+    made = []
+    for place in range(d):
+        step = draw(st.sampled_from([1, 1, 2, -1, -3]))
+        whole = np.resize(np.roll(values, place) + place, n * abs(step))
+        with np.errstate(all="ignore"):
+            made.append(whole.astype(draw(st.sampled_from(TYPES * 2 + OTHER_TYPES)))[::step])
+    return made
+
+
+@settings(max_examples=60, deadline=None)
+@given(columns=columns(), low=st.integers(0, 40), centred=st.booleans())
+def test_columns_of_any_type_and_stride_are_read_as_numpy_reads_them(library, columns, low, centred):
+    table = RowsByColumn(columns)[low:]
+    rows = np.column_stack([column[low:].astype(np.float64) for column in columns])
+    assert table.shape == rows.shape
+    assert np.array_equal(np.asarray(table), rows, equal_nan=True)
+    some = np.arange(len(rows))[::-3]
+    assert np.array_equal(table[some], rows[some], equal_nan=True)
+    d = rows.shape[1]
+    shift, factor = (np.linspace(-2, 2, d) if centred else None), np.linspace(0.5, 40, d)
+    for read in (table, np.asfortranarray(rows)):
+        ours, its = np.empty(rows.shape), np.empty(rows.shape)
+        norms = numpy_kernels.integers(rows, shift, factor, 6, ours)
+        found = library.integers(read, shift, factor, 6, its)
+        assert np.array_equal(ours, its, equal_nan=True)
+        exact = norms < kernels.EXACT_LIMIT
+        assert np.array_equal(norms[exact], found[exact])
+        loose = (numpy_kernels.squares(rows, shift, factor), library.squares(read, shift, factor))
+        assert np.allclose(*loose, rtol=1e-13, equal_nan=True)
+        room = library.room_for_products(d)
+        if room is not None:
+            library.add_products(read, shift, factor, 6, 0.0, room)
+            assert np.array_equal(np.triu(room[:d, :d]), np.triu(ours[exact].T @ ours[exact]))
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda rows: pickle.loads(pickle.dumps(rows))], ids=["copy", "pickle"]
+)
+def test_a_copy_of_rows_by_column_reads_its_own_memory(copied):
+    columns = [np.arange(50.0), np.arange(50)]
+    rows = RowsByColumn(columns)[5:]
+    again, expected, out = copied(rows), np.asarray(rows), np.empty((45, 2))
+    for column in columns:
+        column[:] = 7  # what the copy was made of is no longer there
+    kernels.integers(again, None, np.array(1.0), None, out)
+    assert np.array_equal(out, expected)
+
+
+def frames(rows, types):
+    named = {f"c{place}": rows[:, place].astype(kind) for place, kind in enumerate(types)}
+    whole = pd.DataFrame(rows.astype(types[0]), columns=list(named))
+    yield from (pd.DataFrame(named), whole, pl.DataFrame(named), pl.DataFrame(named).to_arrow())
+    yield pl.concat([pl.DataFrame(named)[:30], pl.DataFrame(named)[30:]], rechunk=False)
+    yield pl.DataFrame(named).to_pandas(use_pyarrow_extension_array=True)
+
+
+@pytest.mark.parametrize("types", [["f8"] * 5, ["f4"] * 5, ["i2", "f8", "u4", "f4", "i8"]])
+def test_frames_give_the_moments_of_their_numbers_with_and_without(library, monkeypatch, types):
+    rows = RNG.normal(size=(90, 5)) * 20
+    bound = RowBound(15.0, shift=(1.0,) * 5, constant=3.0)
+    for compiled in (library, None):
+        monkeypatch.setattr(kernels, "_compiled", lambda compiled=compiled: compiled)
+        for frame in frames(rows, types):
+            numbers = np.column_stack([np.asarray(frame[f"c{place}"], dtype=np.float64) for place in range(5)])
+            (batch,) = open_table(frame).batches()
+            assert isinstance(batch, RowsByColumn)
+            wanted = SecondMoments(bound, 5).update(numbers)
+            assert SecondMoments(bound, 5).update(batch) == wanted
+            by_norm = SumsByNorm(bound, 5).update(batch).within(3.0), SumsByNorm(bound, 5).update(numbers).within(3.0)
+            assert np.array_equal(*by_norm)
+
+
+def test_columns_with_missing_numbers_are_what_they_were():
+    polars = pl.DataFrame({"a": [1, None, 3], "b": [0.5, None, float("nan")], "c": [True, False, None]})
+    for frame in (polars, polars.to_arrow(), polars.to_pandas()):
+        (batch,) = open_table(frame, ["a", "b"]).batches()
+        assert np.array_equal(np.asarray(batch), [[1, 0.5], [np.nan, np.nan], [3, np.nan]], equal_nan=True)
+        (filled,) = open_table(frame, ["a", "b"], missing=7.0).batches()
+        assert filled.tolist() == [[1, 0.5], [7, 7], [3, 7]]
+
+
+@pytest.mark.parametrize("kind", ["side by side", "apart"])
+def test_columns_that_are_read_wrongly_are_noticed(library, kind):
+    class Wrong:
+        def __getattr__(self, name):
+            return getattr(library, name)
+
+        def integers(self, rows, shift, factor, bits, out):
+            squared = library.integers(rows, shift, factor, bits, out)
+            if (kind == "apart") == isinstance(rows, RowsByColumn) and bits is None:
+                out[40, -1] += 1
+            return squared
+
+    assert kernels._agrees(library)
+    assert not kernels._agrees(Wrong())
+
+
+FINITE = [number for number in EXTREME if np.isfinite(number)]
+
+
+@st.composite
+def compared(draw):
+    """Rows with ties and numbers of any size, how they are compared, and which of the comparisons are made."""
+    d, half, bits = draw(st.integers(1, 20)), draw(st.integers(1, 4)), draw(st.sampled_from([4, 16, 24]))
+    n = half + draw(st.integers(1, 40))
+    values = np.array(draw(st.lists(st.sampled_from(FINITE), min_size=1, max_size=11)))
+    sizes = draw(st.lists(st.sampled_from([1.0, 0.0, -0.5, 2.0**-30]), min_size=1))
+    rows = np.resize(values, (n, d)) * np.resize(sizes, (n, 1))
+    signs, scaled = draw(st.booleans()), draw(st.booleans())
+    large = np.abs(values[np.abs(values) > 1e-290])
+    scale = np.resize(large, d) if scaled and large.size and not signs else None
+    factor = float(int(2.0**bits / d**0.25) if signs else 2.0**bits)
+    low = draw(st.integers(0, (n - half) * half))
+    how = Comparing(half, signs, scale, factor, bits)
+    return rows, range(low, draw(st.integers(low, (n - half) * half))), how
+
+
+@settings(max_examples=80, deadline=None)
+@given(compared=compared())
+def test_comparisons_are_those_of_numpy(library, compared):
+    rows, places, how = compared
+    ours, d = numpy_kernels.compared_integers(rows, places, how), rows.shape[1]
+    which, steps = (numbers.astype(int) for numbers in np.divmod(np.array(places, dtype=int), how.half))
+    pairs = rows[how.half + which], rows[how.half + which - 1 - steps]
+    assert np.array_equal(numpy_kernels.compared(rows, places, how), numpy_kernels.compared_rows(*pairs, how))
+    assert np.array_equal(ours, library.compared_integers(rows, places, how))
+    assert (numpy_kernels.squared_norms(ours) <= 4**how.bits).all()
+    room = library.room_for_products(d)
+    if room is not None and how.bits < 24:  # where so many products are exact
+        library.add_compared(rows, places, how, room)
+        assert np.array_equal(np.triu(room[:d, :d]), np.triu(ours.T @ ours))
+
+
+@pytest.mark.parametrize("statistic", ["spatial_sign", "kendall"])
+@pytest.mark.parametrize("width", [7, 170])
+def test_compared_moments_are_the_same_with_and_without_and_in_any_batches(library, monkeypatch, statistic, width):
+    rows = np.round(RNG.normal(size=(60, width)) * 2)  # many ties
+    untied = 3 if statistic == "kendall" else None
+    bound = RowBound(width**0.5 if untied else 1.0, statistic=statistic, comparisons=8, most_untied=untied)
+    found = []
+    for compiled in (library, None):
+        monkeypatch.setattr(kernels, "_compiled", lambda compiled=compiled: compiled)
+        for cuts in ([], [3, 4, 20], [59]):
+            ring, moments = NeighbourDifferences(bound), SecondMoments(bound, width)
+            for part in np.split(rows, cuts):
+                moments.update_from(ring.push(part))
+            found.append(moments.update_from(ring.closing()))
+    assert all(one == found[0] for one in found)
+    assert found[0].n_samples == 60
+
+
+@pytest.mark.parametrize("wrong", ["compared_integers", "add_compared"])
+@pytest.mark.parametrize("flaw", ["half", "scale", "factor", "signs"])
+def test_wrong_comparisons_are_noticed(library, wrong, flaw):
+    if wrong == "add_compared" and not library._multiplies:
+        pytest.skip("the processor has no wide registers, so BLAS multiplies")
+
+    class Wrong:
+        def __getattr__(self, name):
+            def call(rows, places, how, *others):
+                scale = None if how.scale is None else how.scale * np.where(np.arange(how.scale.size) == 3, 1.1, 1)
+                flawed = {"half": how.half % 3 + 1, "scale": scale, "factor": how.factor * 1.01, "signs": False}
+                return getattr(library, name)(rows, places, dataclasses.replace(how, **{flaw: flawed[flaw]}), *others)
+
+            return call if name == wrong else getattr(library, name)
+
+    assert kernels._compares(library)
+    assert not kernels._compares(Wrong())
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from eigenveil import PrivatePCA, RowBound
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import comparisons
+from eigenveil.moments.column_counts import half_differences
 from eigenveil.moments.comparisons import (
     MixedDifferences,
+    Mixer,
     NeighbourDifferences,
     block_rows,
-    mixed_blocks,
     public_order,
 )
-from eigenveil.moments.counts import half_differences
 from helpers import moments_on, refused
 
 
@@ -61,7 +61,9 @@ def test_cuts_change_nothing_and_all_rows_are_compared(n, cuts, kind):
         blocks = [rows[start : start + 10] for start in range(0, n, 10)]
         order = np.concatenate([block[public_order(len(block), number)] for number, block in enumerate(blocks)])
         assert moments_on(NeighbourDifferences(rule), rule, order, ()) == whole
-        assert np.array_equal(np.concatenate(list(mixed_blocks(np.split(rows, 2 if n % 2 == 0 else [1])))), order)
+        mixer = Mixer()
+        mixed = [block for part in np.split(rows, 2 if n % 2 == 0 else [1]) for block in mixer.push(part)]
+        assert np.array_equal(np.concatenate([*mixed, *mixer.rest()]), order)
     assert whole.n_samples == n
 
 
@@ -72,10 +74,10 @@ def test_the_ring_stays_open_and_to_itself():
     rule = RowBound(1.0, statistic="spatial_sign", comparisons=8)
     differences_buffer = MixedDifferences(rule)
     list(differences_buffer.push(np.eye(9)))
-    first = [part.tolist() for part in differences_buffer.closing()]
+    first = [np.asarray(part).tolist() for part in differences_buffer.closing()]
     branch = differences_buffer.branch()
     list(branch.push(np.ones((3, 9))))
-    assert [part.tolist() for part in differences_buffer.closing()] == first
+    assert [np.asarray(part).tolist() for part in differences_buffer.closing()] == first
     for take in (pickle.dumps, copy.copy, copy.deepcopy):
         for holder in (differences_buffer, differences_buffer._mixer):
             with refused(InvalidDataError):
@@ -85,9 +87,9 @@ def test_the_ring_stays_open_and_to_itself():
 def test_rows_that_wait_are_no_views_of_the_callers():
     differences_buffer, batch = MixedDifferences(RowBound(1.0, statistic="spatial_sign", comparisons=2)), np.eye(3)
     list(differences_buffer.push(batch))
-    expected = [part.tolist() for part in differences_buffer.closing()]
+    expected = [np.asarray(part).tolist() for part in differences_buffer.closing()]
     batch[:] = 7.0
-    assert [part.tolist() for part in differences_buffer.closing()] == expected
+    assert [np.asarray(part).tolist() for part in differences_buffer.closing()] == expected
 
 
 @pytest.mark.parametrize("standardize", [False, True])
@@ -107,5 +109,5 @@ def test_a_sorted_table_is_as_good_as_a_shuffled_one(standardize):
 
 def test_half_differences_of_disjoint_pairs():
     rows = np.array([[1.0, 1e308], [3.0, -1e308], [10.0, 0.0], [4.0, 5e-324], [100.0, 1.0]])
-    (pairs,) = half_differences([rows])
+    pairs = half_differences(rows)
     assert pairs.tolist() == [[1.0, 1e308], [3.0, 0.0]]

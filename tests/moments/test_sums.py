@@ -4,8 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse
 
-from eigenveil import RowBound
+from eigenveil import RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import kernels, numpy_kernels
 from eigenveil.moments.counts import NORM_GRID, RowSizes
@@ -122,3 +123,44 @@ def test_rows_on_rungs_are_summed_alike_one_by_one_and_many_at_once(options):
 def test_few_rows_that_are_no_numbers_are_refused():
     with pytest.raises(InvalidDataError, match="NaN"):
         SumsByNorm(RowBound(1.0), 4).update(np.vstack([ROWS, [np.nan, 0, 0, 0]]))
+
+
+def sparse_rows(d, dtype):
+    rows = RNG.normal(size=(120, d)) * 10.0 ** RNG.integers(-2, 3, size=(120, d))
+    rows[RNG.random(rows.shape) < 0.8] = 0.0
+    rows[5] = 0.0
+    rows = rows.astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        rows[7, 0], rows[8] = 1e30, 1e-30
+    return rows
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4"])
+@pytest.mark.parametrize("d", [1, 9, 40])
+def test_sparse_rows_give_what_dense_ones_give(d, dtype):
+    rows = sparse_rows(d, dtype)
+    small, far = tuple(RNG.normal(size=d) / 50), tuple(10 + RNG.normal(size=d))  # a zero row within the bound or beyond
+    scale = tuple(np.exp(RNG.normal(size=d)))
+    sparse = scipy.sparse.csr_array(rows)
+    for bound in (
+        RowBound(3.0),
+        RowBound(3.0, scale=scale),
+        RowBound(3.0, shift=small),
+        RowBound(3.0, shift=small, scale=scale, constant=1.0),
+        RowBound(3.0, shift=far, constant=1.0),
+        RowBound(3.0, shift=small, bits=24),
+    ):
+        assert SecondMoments(bound, d).update(sparse) == SecondMoments(bound, d).update(rows)
+        of_sparse, of_dense = SumsByNorm(bound, d).update(sparse), SumsByNorm(bound, d).update(rows)
+        for norm in (1e-12, 0.7, 5.0):
+            assert np.array_equal(of_sparse.within(norm), of_dense.within(norm))
+        assert np.array_equal(of_sparse.above(), of_dense.above())
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("shift", [None, (0.1, 0.2, 0.3)])
+def test_sparse_rows_that_are_not_finite_are_refused(bad, shift):
+    rows = scipy.sparse.csr_array(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, bad]]))
+    for statistic in (SecondMoments, SumsByNorm):
+        with pytest.raises(InvalidDataError, match="NaN or infinity"):
+            statistic(RowBound(1.0, shift=shift), 3).update(rows)

@@ -14,8 +14,9 @@ from eigenveil import RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.moments import comparisons as chosen_module
 from eigenveil.moments.bound import integer_rows
+from eigenveil.moments.column_counts import ColumnCounts
 from eigenveil.moments.comparisons import ChosenRows, MixedDifferences, chosen_rows
-from eigenveil.moments.counts import _QUARTERS, NORM_GRID, ColumnCounts, RowSizes, norm_candidates
+from eigenveil.moments.counts import _QUARTERS, NORM_GRID, RowSizes, norm_candidates
 from eigenveil.moments.preconditioned import MappedSizes, integer_map, mapped_bound
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.moments.units import Blocks, Units

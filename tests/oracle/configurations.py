@@ -575,7 +575,7 @@ def _by_estimator() -> dict[str, dict]:
     }
     found["PrivateCovariance/origin"] = _other("PrivateCovariance", center=False, norm_bound=5.0)
     found["PrivateRidge/alpha"] = _other("PrivateRidge", alpha=0.1, target=0, norm_bound=5.0)
-    found["PrivateRidge/origin"] = _other("PrivateRidge", target=1, norm_bound=5.0, center=False)
+    found["PrivateRidge/origin"] = _other("PrivateRidge", target=1, norm_bound=5.0, fit_intercept=False)
     found["PrivateRidge/norm_found"] = _other("PrivateRidge", target=1)
     found["PrivateSparsePCA/penalty"] = _other("PrivateSparsePCA", penalty=0.05, n_components=2, bounds=(-4, 6))
     found["PrivateSparsePCA/wide"] = _other("PrivateSparsePCA", "wide", delta=1e-5, norm_bound=3.0)

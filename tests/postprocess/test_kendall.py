@@ -15,7 +15,8 @@ from eigenveil.mechanisms import MECHANISMS
 from eigenveil.metrics import captured_variance
 from eigenveil.moments.comparisons import NeighbourDifferences, most_untied
 from eigenveil.moments.row_rule import RowRule
-from eigenveil.postprocess.correlations import _mean_cosine, _simulated, correlation_from_signs, untied_shares
+from eigenveil.postprocess import shrink
+from eigenveil.postprocess.correlations import correlation_from_signs, mean_cosine, untied_shares
 from eigenveil.report import render_report
 from helpers import moments_on, refused
 
@@ -89,12 +90,6 @@ def test_projections_are_refused_before_anything_is_spent(tmp_path):
     assert "correlation matrix" in render_report(loaded)
 
 
-def noise_of(name, d, sd, **options):
-    """A mechanism's noise, brought to a standard deviation beside the diagonal."""
-    mechanism = MECHANISMS[name](n_features=d, **options)
-    return mechanism, lambda generator: mechanism.simulated_noise(generator) * (sd / mechanism.off_diagonal_sd)
-
-
 def balanced_cosine(d, t):
     """E cos(t N_ij) for the balanced mechanism at epsilon = 1, as docs/explanation/kendall.md derives it."""
     p, q = d * (d + 1) / 2, (d + 1) / 2
@@ -109,36 +104,46 @@ def balanced_cosine(d, t):
 @pytest.mark.parametrize("sd", [0.2, 0.5])
 @pytest.mark.parametrize("d", [2, 5])
 def test_the_mean_cosine_of_the_noise(d, sd):
-    """By simulation for every mechanism; here against closed forms: e^(-pi^2 v/8), and Fourier transforms of cones."""
-    _, draw = noise_of("gaussian", d, sd, epsilon=1.0, delta=1e-6)
-    known = {"gaussian": (draw, math.exp(-(HALF_PI**2) * sd**2 / 2))}
-    mechanism, draw = noise_of("matrix_laplace", d, sd, epsilon=1.0, calibration="tight")
-    t = HALF_PI * sd / mechanism.off_diagonal_sd
-    known["product"] = draw, (1 + (mechanism.noise_scale() * t) ** 2) ** -(d + 1)
-    mechanism, draw = noise_of("matrix_laplace", d, sd, epsilon=1.0)
-    known["balanced"] = draw, balanced_cosine(d, HALF_PI * sd / mechanism.off_diagonal_sd)
-    for draw, expected in known.values():
-        _, entries = _simulated(d, sd, draw)
-        assert _mean_cosine(np.full((1, 1), HALF_PI), entries)[0, 0] == pytest.approx(expected, rel=0.06 * sd)
+    """Against Fourier transforms of the distributions: exact for independent Wisharts, and near for balanced ones."""
+    tight = MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=d, calibration="tight")
+    t = HALF_PI * sd / tight.off_diagonal_sd
+    exact = (1 + (tight.noise_scale() * t) ** 2) ** -(d + 1)
+    assert mean_cosine(HALF_PI * sd, tight.heaviness) == pytest.approx(exact, rel=1e-9)
+    balanced = MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=d)
+    exact = balanced_cosine(d, HALF_PI * sd / balanced.off_diagonal_sd)
+    assert mean_cosine(HALF_PI * sd, balanced.heaviness) == pytest.approx(exact, rel=0.002)
+    # Control: a factor of 1.2 in the deviation is caught.
+    assert mean_cosine(1.2 * HALF_PI * sd, balanced.heaviness) != pytest.approx(exact, rel=0.002)
+
+
+@pytest.mark.parametrize("name", ["matrix_laplace", "laplace", "frobenius"])
+def test_heaviness_and_tails_are_those_of_the_draws(name):
+    """Against whole matrices; control: a factor of 1.2 in the deviation moves both."""
+    mechanism = MECHANISMS[name](epsilon=1.0, n_features=4)
+    generator = np.random.default_rng(2)
+    noise = np.stack([mechanism.simulated_noise(generator) for _ in range(2000)])
+    for entries, quantile in zip((noise[:, 0, 1], noise[:, 0, 0]), mechanism.noise_quantiles(0.95), strict=True):
+        sizes = np.abs(entries) / np.sqrt(np.mean(entries**2))
+        assert np.mean(sizes > quantile) == pytest.approx(0.05, abs=5 * 0.0049)
+        assert np.mean(sizes > quantile / 1.2) > 0.05 + 5 * 0.0049
+    sd = 1 / mechanism.off_diagonal_sd
+    seen = float(np.mean(np.cos(sd * noise[:, 0, 1])))
+    assert mean_cosine(1.0, mechanism.heaviness) == pytest.approx(seen, abs=0.03)
+    assert mean_cosine(1.2, mechanism.heaviness) != pytest.approx(seen, abs=0.03)
 
 
 def test_the_bias_of_a_sine_is_taken_away():
     """Mean over the noise of the estimate; control: without the factor it is too small by 20 %."""
     rng, sd, rho = np.random.default_rng(3), 0.3, 0.6
     tau = np.array([[1.0, math.asin(rho) / HALF_PI], [math.asin(rho) / HALF_PI, 1.0]])
-
-    def draw(generator):
-        entry = generator.normal() * sd
-        return np.array([[0.0, entry], [entry, 0.0]])
-
     released = rng.normal(size=4000) * sd + tau[0, 1]
-    cosine = _mean_cosine(np.full((1, 1), HALF_PI), _simulated(2, sd, draw)[1])[0, 0]
+    cosine = mean_cosine(HALF_PI * sd)
     estimates = np.sin(HALF_PI * released) / cosine
     error = estimates.std() / math.sqrt(estimates.size)
     assert abs(estimates.mean() - rho) < 6 * error
     assert abs(estimates.mean() * cosine - rho) > 6 * error
     # The spread that intervals and shrinkage are told is that of the estimates.
-    told = correlation_from_signs(tau, sd, draw)
+    told = correlation_from_signs(tau, sd, spread=0.0)
     assert estimates.std() == pytest.approx(sd * told.noise_ratio[0, 1], rel=0.15)
 
 
@@ -181,10 +186,7 @@ def test_a_feature_that_is_told_by_name_and_all_columns_constant():
 
 def test_large_noise_does_not_lose_features_without_ties():
     """Where the noise on the diagonal is 0.3, a diagonal of 1 is as good as sure to be one without ties."""
-    rng = np.random.default_rng(5)
-    signs = correlation_from_signs(
-        np.eye(3) + np.diag([-0.4, 0.2, -1.0]), 0.2, lambda generator: np.diag(rng.normal(size=3) * 0.3)
-    )
+    signs = correlation_from_signs(np.eye(3) + np.diag([-0.4, 0.2, -1.0]), 0.2, spread=0.3)
     assert signs.undetermined == (2,)
 
 
@@ -192,11 +194,10 @@ def test_no_cliff_at_ties():
     """As one diagonal entry goes from 1.5 to -0.5, no correlation jumps; a rule that sets a column to 0 would."""
     d, sd = 10, 0.1
     tau = np.full((d, d), 0.4) + 0.6 * np.eye(d)
-    _, draw = noise_of("gaussian", d, sd, epsilon=1.0, delta=1e-6)
     found = []
     for entry in np.linspace(1.5, -0.5, 201):
         tau[0, 0] = entry
-        found.append(correlation_from_signs(tau, sd, draw).matrix[0, 1:])
+        found.append(correlation_from_signs(tau, sd).matrix[0, 1:])
     assert np.abs(np.diff(found, axis=0)).max() < 0.05
     assert found[0].min() > 0.5 > 0.05 > found[-1].max()
 
@@ -290,3 +291,14 @@ def test_a_paid_release_of_undetermined_features_is_read_all_the_same(d):
     rare = (np.random.default_rng(0).random((5000, d)) < 0.02) * 1.0
     model = PrivateSparsePCA(1, epsilon=0.1, delta=1e-6, statistic="kendall", random_state=0).fit(rare)
     assert np.isfinite(model.components_).all()
+
+
+def test_correlations_cut_by_large_noise_are_shrunk_all_the_same():
+    """Entries were cut at 1, so noise of several times that is not in them; the control takes it as it is told."""
+    rows = np.random.default_rng(0).normal(size=(300, 30))
+    matrix = PrivateCovariance(statistic="kendall", epsilon=1.0, random_state=0).fit(rows).release_.matrix
+    told = matrix.noise_sd**2
+    assert told > 4
+    as_told = shrink(matrix.scaled_matrix, told, matrix.noise_facts.excess, keep_trace=True).covariance
+    lost, control = (np.linalg.norm(one - np.eye(30)) for one in (matrix.estimate.covariance, as_told))
+    assert lost < 0.5 * control

@@ -33,7 +33,7 @@ MAKERS = {
     "share of variance": lambda **options: PrivatePCA(0.5, **options),
     "covariance": PrivateCovariance,
     "sparse": lambda **options: PrivateSparsePCA(1, max_iter=20, **options),
-    "ridge": lambda **options: PrivateRidge(target=0, **options),
+    "ridge": lambda *, center=True, **options: PrivateRidge(target=0, fit_intercept=center, **options),
 }
 READ = ("explained_variance_", "explained_variance_ratio_", "covariance_", "correlation_", "mean_", "n_samples_")
 TABLES = {"zeros": np.zeros((1, 2)), "huge": np.full((1, 2), 1e308), "one column": np.zeros((1, 1))}

@@ -137,7 +137,7 @@ def test_a_failed_synchronization_is_not_believed(faults, tmp_path):
 
 @pytest.mark.heavy
 def test_no_failed_synchronization_is_believed(faults, tmp_path):
-    chosen = about_syncs(faults, "fits", "collects", "contributes", "coordinates")
+    chosen = about_syncs(faults, "fits", "collects", "contributes")
     assert len(chosen) > 80
     assert believed(chosen, tmp_path / "runs") == {}
 

@@ -11,7 +11,7 @@ from eigenveil.estimators import fit
 from eigenveil.estimators.plan import rows_for_ranges
 from eigenveil.estimators.split import NORM_SHARE, RANGES_SHARES, SEARCHES
 from eigenveil.mechanisms.choices import PureSearch
-from eigenveil.moments.counts import ColumnCounts, half_differences
+from eigenveil.moments.column_counts import ColumnCounts, half_differences
 from eigenveil.sampling.randomness import secure_generator
 from eigenveil.tables.open import open_source
 from privacy.test_selection import enumerated, worst_loss
@@ -22,7 +22,7 @@ POINTS = [np.array([-1.0, 0.0, 1.0])]
 
 def pair_counts(column):
     counts = ColumnCounts([np.array([0.0, 0.3, 0.7, 1.3])])
-    return counts.update_from(half_differences([np.array(column)[:, None]])).above()[0]
+    return counts.update(half_differences(np.array(column)[:, None])).above()[0]
 
 
 def place_counts(column):
@@ -117,7 +117,7 @@ def test_the_middle_half_is_within_the_range_and_the_range_is_no_wider_than_need
     for _ in range(5):
         source = open_source(X)
         middles, half, none = fit.found_ranges(
-            source, fit.pair_sizes(source, range(d))[1], lambda: PureSearch(epsilon / SEARCHES), generator
+            source, fit.range_counts(source, range(d)), lambda: PureSearch(epsilon / SEARCHES), generator
         )
         step = abs(middle) / 2**16
         known = not none and (np.abs(middles - middle) < 1.5 * half).all()

@@ -19,7 +19,8 @@ from eigenveil import PrivateCovariance, RowBound, SecondMoments
 from eigenveil.estimators.fit import whole_moments
 from eigenveil.estimators.preparation import Features, FitParameters, prepared
 from eigenveil.moments import counts as norm_counts
-from eigenveil.moments.counts import NORM_GRID, ColumnCounts, RowSizes
+from eigenveil.moments.column_counts import ColumnCounts
+from eigenveil.moments.counts import NORM_GRID, RowSizes
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.tables import base, delimited
 from eigenveil.tables.open import collect, open_source
@@ -121,7 +122,7 @@ def batch_size(request, monkeypatch):
     """Cut all tables into batches of so many rows."""
     if request.param is not None:
         monkeypatch.setattr("eigenveil.tables.frames.batch_rows", lambda width: request.param)
-        monkeypatch.setattr("eigenveil.tables.arrays._view_rows", lambda n_rows, width: request.param)
+        monkeypatch.setattr("eigenveil.tables.arrays.view_rows", lambda n_rows, width: request.param)
         monkeypatch.setattr("eigenveil.tables.arrays._SPARSE_BATCH_ENTRIES", D * request.param)
         monkeypatch.setattr(delimited, "_BLOCK", 40 * request.param)
     return request.param

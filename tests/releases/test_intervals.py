@@ -11,9 +11,7 @@ from eigenveil.errors import InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess.entries import correlation_intervals, covariance_intervals, plain_error, sampling_variances
 from eigenveil.postprocess.loadings import Rest, loading_errors
-from eigenveil.postprocess.regression import regression_intervals
 from eigenveil.releases.origin import ComponentsRequest
-from eigenveil.releases.regression import _regression_intervals
 from made_releases import drawn, with_origin
 
 SMALL = 1e-6
@@ -113,11 +111,15 @@ def test_a_regression_has_the_error_of_every_source_of_noise(mechanism, epsilon)
         return np.array([*coef, mean[3] - coef @ mean[:3], coef @ matrix[:3, 3] / matrix[3, 3]])
 
     deviations = np.sqrt(np.diag(linear_covariance(release.mechanism, answer, SMALL)))
-    found = _regression_intervals(release, 3, [0, 1, 2], 0.95, 0.0)
+    found = release.regress(3, alpha=0)
     assert found.determined
+    assert found.noise_error == pytest.approx(deviations[:3] * SCALE[:3] / SCALE[3], rel=1e-3)
     halves = np.diff(found.coef_interval).ravel() / 2 / max(error.quantiles)
-    assert halves == pytest.approx(deviations[:3] * SCALE[:3] / SCALE[3], rel=1e-3)
+    assert halves == pytest.approx(found.noise_error, rel=3e-3)
     assert found.intercept_error == pytest.approx(deviations[3] / SCALE[3], rel=1e-3)
+    assert np.diff(found.fitted_mean(np.zeros(3)).interval)[0] / 2 / max(error.quantiles) == pytest.approx(
+        found.intercept_error, rel=3e-3
+    )
     # The second order is small here, and only widens.
     half = np.diff(found.r2_interval)[0] / 2 / max(error.quantiles)
     assert deviations[4] <= half * 1.001 <= (1.1 if epsilon > 100 else 2) * deviations[4]
@@ -191,9 +193,12 @@ def test_what_cannot_be_told_is_said():
     assert without.intervals.covariance()[1, 1].tolist() == [0, np.inf]
     assert np.isfinite(without.intervals.covariance()[0, [0, 2, 3]]).all()
     assert without.intervals.correlation()[1, 0].tolist() == [-1, 1]
-    found = _regression_intervals(without, 3, [0, 1, 2], 0.95, 0.0)
+    found = without.regress(3, alpha=0)
     assert np.isinf(found.coef_interval[1]).all()
-    assert _regression_intervals(without, 1, [0, 2], 0.95, 0.0) is not None
+    assert found.resolved.tolist() == [True, False, True]
+    assert found.dropped == (1,)
+    assert found.reduced.features == (0, 2)
+    assert np.isinf(without.regress(1, [0, 2]).coef_interval).all()
 
 
 def test_a_variance_that_drowns_leaves_its_correlations_open():
@@ -202,28 +207,6 @@ def test_a_variance_that_drowns_leaves_its_correlations_open():
     ends = correlation_intervals(matrix, error, plain_error(3, 0.01, level=1 - 0.05 / 3))
     assert ends[0, 2].tolist() == ends[2, 1].tolist() == [-1, 1]
     assert -1 < ends[0, 1, 0] < ends[0, 1, 1] < 1
-
-
-def test_coefficients_that_the_noise_leaves_open_are_answered_by_what_is_not_contradicted():
-    A = np.array([[1.0, 0.95, 1.0], [0.95, 1.0, 0.9], [1.0, 0.9, 2.0]])
-    open_ = regression_intervals(A, plain_error(3, 0.01, level=0.95), np.zeros(3), level=0.95)
-    assert not open_.determined
-    assert np.isinf(open_.coef_interval).all()
-    assert np.isinf(open_.intercept_error)
-    assert open_.r2_interval.tolist() == [0, 1]
-    # Between what is determined and what is open, the set is an ellipsoid: it holds the least-squares coefficients,
-    # and every end of it lies where the residual is as large as it may be.
-    part = regression_intervals(A, plain_error(3, 1e-4, level=0.95), np.zeros(3), level=0.95)
-    coef = np.linalg.solve(A[:2, :2], A[:2, 2])
-    assert not part.determined
-    assert np.isfinite(part.coef_interval).all()
-    assert np.all((part.coef_interval[:, 0] < coef) & (coef < part.coef_interval[:, 1]))
-    grid = np.stack(np.meshgrid(*(np.linspace(*ends, 301) for ends in part.coef_interval + np.array([-0.1, 0.1]))), -1)
-    residual = A[:2, 2] - grid @ A[:2, :2]
-    allowed = np.square(residual).sum(-1) <= 5.991 * 2e-4 * (1 + np.square(grid).sum(-1))
-    for axis in (0, 1):
-        inside = grid[allowed][:, axis]
-        assert [inside.min(), inside.max()] == pytest.approx(part.coef_interval[axis], abs=0.02)
 
 
 def test_angles_follow_from_the_bulk_as_from_all_eigenvalues():

@@ -9,7 +9,8 @@ import scipy.sparse
 from eigenveil import RowBound, SecondMoments, load_release, release
 from eigenveil.errors import InvalidDataError, InvalidParameterError, NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.moments.counts import ColumnCounts, RowSizes
+from eigenveil.moments.column_counts import ColumnCounts
+from eigenveil.moments.counts import RowSizes
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.moments.units import Weighted

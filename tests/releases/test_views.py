@@ -57,7 +57,7 @@ MODELS = {
     "sparse": PrivateSparsePCA(1, epsilon=5.0, bounds=RANGES, center=True, penalty=0.01, max_iter=300),
     "covariance": PrivateCovariance(epsilon=5.0, bounds=RANGES, center=True),
     "sampled covariance": PrivateCovariance(epsilon=5.0, bounds=RANGES, center=True, mechanism="eigenvector_sampling"),
-    "ridge": PrivateRidge(target=0, epsilon=5.0, bounds=RANGES, center=True),
+    "ridge": PrivateRidge(target=0, epsilon=5.0, bounds=RANGES, fit_intercept=True),
 }
 ALSO = {
     "components_": "components",
@@ -142,7 +142,7 @@ def test_a_regression_is_in_the_units_of_the_features():
     fit = model.regress(2)
     assert np.allclose(fit.coef, [2.0, 0.01], rtol=0.02)
     assert fit.intercept == pytest.approx(0.0, abs=0.1)
-    ridge = PrivateRidge(target=2, epsilon=1e4, bounds=ranges, center=True).fit(rows)
+    ridge = PrivateRidge(target=2, epsilon=1e4, bounds=ranges, fit_intercept=True).fit(rows)
     assert np.allclose(ridge.coef_, fit.coef, rtol=0.02)
     assert np.allclose(np.diag(model.covariance_), rows.var(axis=0), rtol=0.02)
     some = model.regress(2, [1])

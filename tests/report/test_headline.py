@@ -14,9 +14,10 @@ from eigenveil.display import for_readers, with_error
 from eigenveil.errors import InvalidParameterError
 from eigenveil.limits import CORRELATION, SIZE
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
+from eigenveil.releases.summarize import by_name
 from eigenveil.report import render_report, write_report
 from eigenveil.report.charts import Strip, _spread, ordered_features, strip_table
-from eigenveil.report.facts import _by_name, read
+from eigenveil.report.facts import read
 from eigenveil.report.headline import headline, noise_banner
 from eigenveil.report.html import LETTER, text_width, wrapped
 from eigenveil.report.officer import QUESTIONS
@@ -261,8 +262,8 @@ def test_means_and_standard_deviations_have_their_intervals():
 
 def test_warnings_call_features_by_their_names():
     warning = "The noise hides how much x1 varies, and x7."
-    assert _by_name(warning, ("age", "mean area")) == "The noise hides how much mean area varies, and x7."
-    assert _by_name(warning, ("x1", "mean area")) == warning
+    assert by_name(warning, ("age", "mean area")) == "The noise hides how much mean area varies, and x7."
+    assert by_name(warning, ("x1", "mean area")) == warning
 
 
 # The score map.

@@ -67,8 +67,18 @@ def test_what_may_be_zero_has_no_colour():
     shown = figure.axes[0].images[0].get_array()
     np.testing.assert_array_equal(np.ma.getmaskarray(shown), (low <= 0) & (high >= 0))
     assert not np.ma.getmaskarray(shown)[0, 1]
+    found = wanted.intervals.correlation_tests(0.01).rejected | np.eye(3, dtype=bool)
+    strict = plots.correlations(wanted, fdr=0.01).axes[0].images[0].get_array()
+    np.testing.assert_array_equal(np.ma.getmaskarray(strict), ~found)
     noise = drawn("gaussian", rows, epsilon=1e-3, bound=RowBound(4.0), names=["a", "b", "c"], request=Request())
-    assert np.ma.getmaskarray(plots.correlations(noise).axes[0].images[0].get_array())[0, 1]
+    axes = plots.correlations(noise).axes[0]
+    faded = np.ma.getmaskarray(axes.images[0].get_array())
+    assert faded[0, 1]
+    # What may be 0 is hatched, also in a grey print, with a legend; other cells have their numbers.
+    hatched = sorted([int(one.get_y() + 0.5), int(one.get_x() + 0.5)] for one in axes.patches if one.get_hatch())
+    assert hatched == np.argwhere(faded).tolist()
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["may be 0"]
+    assert len(axes.texts) == 9 - len(hatched)
     errors = wanted.spectrum.loading_errors()
     axes = plots.loading_errors(wanted).axes[0]
     order = np.argsort(-np.abs(wanted.components[0]), kind="stable")[::-1]

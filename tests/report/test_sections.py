@@ -241,6 +241,17 @@ def test_correlations_are_shown_where_the_matrix_was_asked_for(request_):
         assert in_words(release.correlation[0, 1], ends[0, 1], limits=CORRELATION) in render_report(release)
 
 
+def test_the_tables_of_the_summary_are_on_the_page_but_for_wide_matrices(monkeypatch):
+    release = drawn("gaussian", bound=CENTRED, request=Request(), seed=3)
+    page = quietly(lambda: text_of(render_report(release)))
+    for one in quietly(release.summary).tables:
+        for line in one.lines()[1]:
+            assert all(for_readers(cell).replace("<", "&lt;") in page for cell in line)
+    monkeypatch.setattr("eigenveil.report.sections._SUMMARIZED", 5)
+    assert "Summary tables" in page
+    assert "Summary tables" not in quietly(lambda: render_report(release))
+
+
 def test_sparse_components_are_the_loadings():
     release = drawn("gaussian", epsilon=4.0, request=SparseRequest(1, penalty=0.5))
     shown, page = read(release), text_of(render_report(release))

@@ -93,6 +93,36 @@ def test_the_published_constants_are_those_of_the_paper(constants, adjacency):
     assert np.ptp(strengths) > 0.2 * strengths.max()  # so a uniform split is another one
 
 
+def test_the_epsilons_of_the_paper_can_be_given(constants):
+    """e_0 for the eigenvalues, e_i/4 in the exponents; the true cost is e_0 + (max e_i + sum e_i)/4."""
+    own = [0.4, 0.3, 0.2, 0.1]
+    mechanism = make("eigenvector_sampling", "paper", d=3, k=1, epsilons=own)
+    strengths, scale, _ = constants(mechanism, np.diag([50.0, 9.0, 0.0]))
+    assert scale == pytest.approx(2 / 0.4)
+    assert strengths == pytest.approx(np.array(own[1:]) / 4)
+    assert mechanism.guarantee().epsilon == pytest.approx(0.4 + (0.3 + 0.6) / 4)
+    assert mechanism.guarantee().claimed == (1.0, 0.0)
+    assert type(mechanism)(**mechanism.parameters()).parameters() == mechanism.parameters()
+    assert mechanism.with_epsilon(2.0).epsilons == (0.8, 0.6, 0.4, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"epsilons": [0.4, 0.3, 0.2]}, "4 numbers"),
+        ({"epsilons": [0.4, 0.3, 0.2, 0.2]}, "add up to 1.1"),
+        ({"epsilons": [0.7, 0.3, 0.2, -0.2]}, "epsilons must be"),
+        ({"epsilons": 1.0}, "4 numbers"),
+        ({"epsilons": [0.4, 0.3, 0.2, 0.1], "eigenvalue_share": 0.4}, "no eigenvalue_share"),
+        ({"epsilons": [0.4, 0.3, 0.2, 0.1], "adjacency": "add_or_remove_one"}, "replace_one"),
+        ({"epsilons": [0.4, 0.3, 0.2, 0.1], "calibration": "tight"}, "calibration='paper'"),
+    ],
+)
+def test_epsilons_that_are_not_those_of_the_paper_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        make("eigenvector_sampling", **{"calibration": "paper", "d": 3, **options})
+
+
 # What they cost, by quadrature on the sphere of three dimensions.
 
 

@@ -12,8 +12,8 @@ from scipy.special import ndtri
 from eigenveil import PrivateCovariance
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess.entries import MatrixError, correlation_intervals, covariance_intervals, plain_error
+from eigenveil.postprocess.least_squares import LeastSquares
 from eigenveil.postprocess.loadings import loading_errors
-from eigenveil.postprocess.regression import regression_intervals
 from helpers import scales
 from statistical.constants import EXACT_FACTOR, SIGMAS
 
@@ -86,9 +86,10 @@ def simulated(mechanism, unit, error, *, seed=0, repeats=REPEATS):
             ends = correlation_intervals(matrix, error, wider, sampled=sampled)
             put(f"correlation, {of}", ends[BESIDE], correlations(true)[BESIDE])
             coef, r2 = regression(true)
-            found = regression_intervals(matrix, error, np.zeros(D), level=0.95, sampled=sampled)
-            put(f"coefficients, {of}", found.coef_interval, coef)
-            put(f"R2, {of}", found.r2_interval, r2)
+            found = LeastSquares(matrix, error, per_row=sampled, population=sampled > 0)
+            ends = np.array([found.contrast(axis).interval for axis in np.eye(D - 1)])
+            put(f"coefficients, {of}", ends, coef)
+            put(f"R2, {of}", found.r2_interval(), r2)
             angles = loading_errors(values[::-1], vectors.T[::-1], 3, error, level=0.95, sampled=sampled).angle_bound
             cosines = np.abs(np.sum(vectors * np.linalg.eigh(true)[1], axis=0))[::-1][:3]
             put(f"angle, {of}", np.stack([0 * angles, angles], -1), np.degrees(np.arccos(np.minimum(cosines, 1))))

@@ -16,9 +16,10 @@ import pytest
 from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.moments import RowBound
 from eigenveil.moments.second_moments import SecondMoments
-from eigenveil.tables import base, json_lines
+from eigenveil.tables import base, files, json_lines
 from eigenveil.tables import delimited as text
 from eigenveil.tables.base import StandardInput
+from eigenveil.tables.encoder import Declared
 from eigenveil.tables.open import open_source, open_table, second_moments
 from eigenveil.tables.schema import Column, Schema
 
@@ -157,6 +158,42 @@ def test_csv_of_truth_values_quotes_line_breaks_and_byte_order_mark(tmp_path):
 def test_csv_with_numbered_columns_as_pandas_writes_them(tmp_path):
     pd.DataFrame(ROWS).to_csv(tmp_path / "data.csv", index=False)
     assert second_moments(tmp_path / "data.csv", BOUND).feature_names == ("0", "1", "2", "3")
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+def test_text_is_parsed_once_where_its_rows_fit_into_the_memory_for_them(tmp_path, monkeypatch, arrow):
+    """A file that was changed, other columns, and rows that need more memory are parsed again."""
+    monkeypatch.setattr(files, "has_arrow", lambda: arrow)
+    path = write_csv(tmp_path / "data.csv", as_csv(ROWS))
+    (reader,) = files.open_files(path, Declared())
+    parsed, parse = [], reader._blocks
+    monkeypatch.setattr(reader, "_blocks", lambda: parsed.append(1) or parse())
+
+    def read(columns):
+        return np.concatenate([np.column_stack([*block]) if arrow else block for block in reader.read(columns, 100)])
+
+    for _ in range(3):
+        np.testing.assert_array_equal(read(NAMES), ROWS)
+    assert len(parsed) == 1
+    np.testing.assert_array_equal(read(NAMES[:2]), ROWS[:, :2])
+    write_csv(path, as_csv(ROWS[:500]))
+    np.testing.assert_array_equal(read(NAMES[:2]), ROWS[:500, :2])
+    assert len(parsed) == 3
+    for hint in (None, 500):  # that of a compressed file is not known
+        reader.kept_bytes, reader.n_rows_hint, reader._kept = 8 * 500 * 2 - 1, hint, None
+        parsed.clear()
+        assert len(read(NAMES[:2])) == len(read(NAMES[:2])) == 500
+        assert len(parsed) == 2
+        assert reader._kept is None
+    assert sum(one.kept_bytes for one in files.open_files([path, path], Declared())) == text.KEPT_BYTES
+
+
+def test_a_pickle_of_a_file_that_was_read_holds_none_of_its_rows(tmp_path):
+    source = open_source(write_csv(tmp_path / "data.csv", as_csv(ROWS)))
+    before = pickle.dumps(source)
+    first = np.vstack([np.asarray(batch) for batch in source.batches()])
+    assert pickle.dumps(source) == before
+    assert np.array_equal(np.vstack([np.asarray(batch) for batch in pickle.loads(before).batches()]), first)
 
 
 def test_csv_rows_hint_is_near(tmp_path):

@@ -199,6 +199,74 @@ def test_jiang_lemma_2_by_brute_force(d):
     assert (low == high) == (d == 1 or d % 2 == 0)
 
 
+def projection(matrix, k):
+    vectors = np.linalg.eigh(matrix)[1][:, -k:]
+    return vectors @ vectors.T
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_jiang_lemmas_3_and_4_by_a_search(k):
+    """Of random matrices and noise; both are reached, and Lemma 3 not with the gap of one matrix alone."""
+    generator, nearest = np.random.default_rng(k), 0.0
+    for _ in range(300):
+        H, P = (one + one.T for one in generator.normal(size=(2, 4, 4)) * [[[1.0]], [[generator.uniform(0, 0.6)]]])
+        clean, noise, noisy = (np.linalg.eigvalsh(one) for one in (H, P, H + P))
+        for i in range(4):
+            low, high = theory.jiang_lemma_4(eigenvalue=clean[i], noise_smallest=noise[0], noise_largest=noise[-1])
+            assert low - 1e-9 <= noisy[i] <= high + 1e-9
+        size = np.linalg.norm(P, 2)
+        bound = theory.jiang_lemma_3(noise_norm=size, kth_eigenvalue=clean[-k], next_eigenvalue=noisy[-k - 1])
+        distance = np.linalg.norm(projection(H, k) - projection(H + P, k), 2)
+        assert distance <= bound + 1e-9
+        nearest = max(nearest, distance / bound)
+    assert nearest > 0.7
+    assert theory.jiang_lemma_4(eigenvalue=1.0, noise_smallest=0.3, noise_largest=0.3) == (1.3, 1.3)  # a multiple of I
+    assert theory.jiang_lemma_3(noise_norm=1.0, kth_eigenvalue=1.0, next_eigenvalue=2.0) == 1.0
+
+
+def test_jiang_lemma_5_is_met_by_lines_that_are_found_one_after_the_other():
+    """As many lines as it says can be placed, and it grows with d - k and with the logarithm of the radius."""
+    generator = np.random.default_rng(0)
+    for d, radius in ((2, 0.1), (3, 0.2), (4, 0.3)):
+        found = []
+        for line in generator.normal(size=(4000, d)):
+            line = line / np.linalg.norm(line)
+            if all(1 - (line @ other) ** 2 > 4 * radius**2 for other in found):
+                found.append(line)
+        assert len(found) >= math.exp(theory.jiang_lemma_5(n_features=d, radius=radius, sharp=True)) * (1 - 1e-9)
+    at = [theory.jiang_lemma_5(n_features=60, n_components=4, radius=r, sharp=True) for r in (1e-3, 1e-4)]
+    assert at[1] - at[0] == pytest.approx(56 * math.log(10), rel=1e-4)
+    assert theory.jiang_lemma_5(n_features=9, radius=0.6, sharp=True) == 0.0
+    printed = theory.jiang_lemma_5(n_features=10, n_components=3, radius=0.1, constant=0.5)
+    assert printed == pytest.approx(0.5 * 21 * math.log(10))
+
+
+@pytest.mark.parametrize(("d", "top"), [(3, 40.0), (8, 400.0)])
+def test_amin_equation_2_holds_for_draws_on_its_worst_matrix(d, top):
+    """One eigenvalue above zeros: of all matrices with that top the one with the fewest good directions."""
+    from eigenveil.sampling.bingham import bingham
+
+    epsilon, eta, generator = 1.0, 0.1, np.random.default_rng(d)
+    C = np.diag([top, *[0.0] * (d - 1)])
+    lost = np.array([top * (1 - bingham(epsilon / 4 * C, generator)[0] ** 2) for _ in range(2000)])
+    bound = theory.amin_equation_2(
+        n_features=d, epsilon=epsilon, top_eigenvalue=top, failure_probability=eta, sharp=True
+    )
+    assert np.mean(lost > bound) < eta
+    assert bound < 12 * np.quantile(lost, 1 - eta)  # and it is not idle
+    assert theory.amin_equation_2(n_features=d, epsilon=epsilon, constant=2.0) == 2.0 * d
+
+
+def test_wang_xu_equation_1_has_no_unit_once_its_gap_is_squared():
+    numbers = {"top_eigenvalue": 0.5, "kth_eigenvalue": 0.3, "next_eigenvalue": 0.1}
+    halved = {key: value / 4 for key, value in numbers.items()}  # of rows half as long
+    printed, true = (theory.wang_xu_equation_1(**numbers, corrected=corrected) for corrected in (False, True))
+    assert theory.wang_xu_equation_1(**halved, corrected=True) == pytest.approx(true)
+    assert theory.wang_xu_equation_1(**halved) == pytest.approx(printed / 4)
+    risk = theory.wang_xu_theorem_1(n_rows=1000, n_features=8, n_components=4, epsilon=0.5, **numbers)
+    assert risk == pytest.approx(true * 4 * 8 / (1000 * 0.25))
+
+
 def test_jiang_theorem_10_as_true():
     """Against an independent search over phi, and its growth (d - k)/(4 e epsilon)."""
     for d, k, epsilon in ((12, 1, 0.01), (40, 5, 0.3), (200, 10, 1.0)):

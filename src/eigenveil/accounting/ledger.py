@@ -359,16 +359,16 @@ class PrivacyLedger:
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = given_path(path)
+        self.path: Path = given_path(path)
         self._file = LedgerFile(self.path)
         head = self._file.head
         try:
-            self.epsilon = positive_number("epsilon", float(head.epsilon))
-            self.delta = probability_below_one("delta", float(head.delta))
-            self.adjacency = Adjacency.parse(head.adjacency)
-            self.unit = Unit.parse(head.unit)
-            self.composition = one_of("composition", head.composition, _COMPOSITIONS)
-            self.data_set = _name(head.data_set)
+            self.epsilon: float = positive_number("epsilon", float(head.epsilon))
+            self.delta: float = probability_below_one("delta", float(head.delta))
+            self.adjacency: Adjacency = Adjacency.parse(head.adjacency)
+            self.unit: Unit = Unit.parse(head.unit)
+            self.composition: str = one_of("composition", head.composition, _COMPOSITIONS)
+            self.data_set: str = _name(head.data_set)
             self._limits = self._counted_limits()
         except (ValueError, TypeError, ArithmeticError) as error:
             raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error

@@ -57,6 +57,8 @@ class Fingerprint:
     grid : int
     """
 
+    bases: list[list[tuple[NDArray[Any], NDArray[Any]]]]
+
     def __init__(self, mechanism: CentralMechanism, grams: tuple[IntArray, IntArray], grid: int) -> None:
         self.unit = np.longdouble(unit(mechanism, grid, "directions"))
         self.bases = [_bases(gram.astype(np.float64), mechanism.strength, grid) for gram in grams]
@@ -243,12 +245,17 @@ class LastBits:
         Their numbers of rows.
     """
 
+    mechanism: CentralMechanism
+    grams: tuple[IntArray, IntArray]
+    grid: int
+    sizes: tuple[int, int]
+
     def __init__(
         self, mechanism: CentralMechanism, grams: tuple[IntArray, IntArray], grid: int, sizes: tuple[int, int] = (0, 0)
     ) -> None:
         self.mechanism, self.grams, self.grid, self.sizes = mechanism, grams, grid, sizes
         wide = mechanism.n_features > WIDEST or mechanism.releases == "matrix"
-        self.fingerprint = None if wide else Fingerprint(mechanism, grams, grid)
+        self.fingerprint: Fingerprint | None = None if wide else Fingerprint(mechanism, grams, grid)
 
     def __call__(self, integers: Stacks) -> FloatArray:
         """Return one row of scores for every release, in the order of `STATISTICS`; 0 where nothing is said."""

@@ -292,7 +292,7 @@ class Choice:
             halves = len(first) // 2, len(second) // 2
             self.learned = learned_score(tables[0][: halves[0]], tables[1][: halves[1]])
             first, second = first[halves[0] :], second[halves[1] :]
-        self.samples = first, second
+        self.samples: tuple[FloatArray, FloatArray] = first, second
 
     def rank(self, n_pairs: int, *, extra: bool, **limits: Any) -> float:
         """Return how telling the pair is by its best statistic; not a valid bound.

@@ -46,7 +46,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | PathLike[str] | None, settings: Mapping[str, Any]) -> None:
-        self.path = None if path is None else Path(path)
+        self.path: Path | None = None if path is None else Path(path)
         text = json.dumps(settings, sort_keys=True)
         if self.path is not None and self.path.exists() and not self.path.is_file():
             raise InvalidDataError(f"The checkpoint {self.path} is no regular file; name another.")

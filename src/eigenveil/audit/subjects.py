@@ -65,7 +65,7 @@ class LocalSubject:
 
     def __init__(self, protocol: LocalProtocol) -> None:
         self.protocol = protocol
-        self.name = f"local:{protocol.mechanism}"
+        self.name: str = f"local:{protocol.mechanism}"
 
     def parameters(self) -> dict[str, Any]:
         """Return the fields of the protocol."""
@@ -153,6 +153,8 @@ class MechanismSubject:
         The statistics that `scores` appends, in words.
     """
 
+    statistics: tuple[str, ...]
+
     def __init__(
         self,
         mechanism: CentralMechanism,
@@ -163,11 +165,11 @@ class MechanismSubject:
         bits: int = _BITS,
     ) -> None:
         self.mechanism = mechanism
-        self.name = mechanism.name
+        self.name: str = mechanism.name
         self.n_random = n_random
         self.learned = learned
         self.last_bits = last_bits
-        self.bits = integer_between("bits", bits, 1, 24)
+        self.bits: int = integer_between("bits", bits, 1, 24)
         self.statistics = STATISTICS if last_bits else ()
 
     def parameters(self) -> dict[str, Any]:
@@ -273,7 +275,7 @@ class EstimatorSubject:
         self, estimator: AuditedEstimator, neighbours: Sequence[Neighbours] | None = None, n_features: int = 2
     ) -> None:
         self.estimator = estimator
-        self.name = type(estimator).__name__
+        self.name: str = type(estimator).__name__
         self._neighbours = estimator_neighbours(estimator, n_features) if neighbours is None else list(neighbours)
 
     def parameters(self) -> dict[str, Any]:

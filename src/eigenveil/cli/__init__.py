@@ -1,16 +1,16 @@
 """The command line. The overview is printed without loading anything: a terminal should not wait for a list."""
 
+import os
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from .. import lazily
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .commands import app
+    import typer
 
+    app: typer.Typer
 
 __all__ = ["COMMANDS", "app", "main", "overview"]
 
@@ -25,6 +25,7 @@ COMMANDS = {
     "scores": "Release a private histogram of the scores on two released components.",
     "plan": "Forecast the accuracy of a fit from public numbers. Reads no data, spends nothing.",
     "show": "Show a release: its guarantee, components and intervals. Spends nothing.",
+    "summary": "Print tables of a release with standard errors and intervals. Spends nothing.",
     "compare": "Compare two releases of the same features. Spends nothing.",
     "export": "Convert a release to JSON or to an ONNX model. Spends nothing.",
     "sample": "Write synthetic rows with the mean and covariance of a release. Spends nothing.",
@@ -51,7 +52,13 @@ _LEFT = 26  # columns for an option and its value; a longer one has a line of it
 WRONG_USAGE = 2
 """The exit code of wrong usage, as typer has it."""
 
-__getattr__, __dir__ = lazily(__name__, {"app": "commands"})
+
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .commands import app_with
+
+    return app_with(*COMMANDS)
 
 
 def help_width() -> int:
@@ -102,13 +109,16 @@ def overview(width: int) -> str:
 
 def main() -> None:
     """Run the command line; docs/reference/command_line.md lists the exit codes."""
-    if sys.argv[1:] in ([], ["-h"], ["--help"]):
+    completes = "_EIGENVEIL_COMPLETE" in os.environ  # set by the shell, which gives no words
+    if not completes and sys.argv[1:] in ([], ["-h"], ["--help"]):
         print(overview(help_width()))
         raise SystemExit(0 if sys.argv[1:] else WRONG_USAGE)
-    from .commands import app
+    from .commands import app_with
     from .options import run
     from .output import lasting_output
     from .terminal import HeldSignals
 
+    known = not completes and sys.argv[1] in COMMANDS
+    app = app_with(*(sys.argv[1:2] if known else COMMANDS))
     with lasting_output(), HeldSignals():
         run(lambda: app(prog_name="eigenveil"))

@@ -12,7 +12,7 @@ class ChargedLedger(PrivacyLedger):
 
     def __init__(self, path: str | PathLike[str]) -> None:
         super().__init__(path)
-        self.signals = HeldSignals(self.path)
+        self.signals: HeldSignals = HeldSignals(self.path)
 
     def spend(self, guarantee: Guarantee, what: str) -> LedgerEntry:
         """Record a spend, with signals held from before it on."""

@@ -1,43 +1,46 @@
 """All commands together. Modules load SciPy and the like when a command runs, so that help is fast."""
 
+from functools import cache
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from .. import __version__
 from . import ABOUT
-from .audit import audit
-from .demo import demo
-from .federation import federation_app
-from .fitting import covariance, pca, ridge, sparse_pca
-from .ledger import ledger_app
-from .local import local_app
-from .mechanisms import mechanisms
 from .messages import Command, Group
 from .options import Debug, LargestFile
-from .plan import plan
-from .schema import schema
-from .scores import scores
-from .show import compare, export, report, sample, show
 
-app = typer.Typer(
-    help=ABOUT,
-    cls=Group,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-fits, reads = (pca, sparse_pca, covariance, ridge, scores), (show, compare, export, sample, report)
-for command in (demo, schema, *fits, plan, *reads, audit, mechanisms):
-    app.command()(command)
-GROUPS = {"ledger": ledger_app, "local": local_app, "federation": federation_app}
-for name, group in GROUPS.items():
-    app.add_typer(group, name=name)
-for part in (app, *GROUPS.values()):
-    for registered in part.registered_commands:
-        registered.cls = Command
+_MODULES = {
+    **dict.fromkeys(("pca", "sparse-pca", "covariance", "ridge"), "fitting"),
+    **dict.fromkeys(("show", "summary", "compare", "export", "sample", "report"), "show"),
+}
+"""Where a command is, unless its module has its name."""
+
+
+@cache
+def app_with(*names: str) -> typer.Typer:
+    """Return the command line with these commands: typer reads the options of each, which takes longer than a fit."""
+    app = typer.Typer(
+        help=ABOUT,
+        cls=Group,
+        rich_markup_mode=None,
+        no_args_is_help=True,
+        add_completion=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(options)
+    for name in names:
+        module = import_module(f".{_MODULES.get(name, name)}", __package__)
+        group = getattr(module, f"{name}_app", None)
+        if group is None:
+            app.command(cls=Command)(getattr(module, name.replace("-", "_")))
+        else:
+            for registered in group.registered_commands:
+                registered.cls = Command
+            app.add_typer(group, name=name)
+    return app
 
 
 def _show_version(wanted: bool) -> None:
@@ -46,7 +49,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")

@@ -1,4 +1,4 @@
-"""`eigenveil federation invite | join | close | contribute | combine | serve | send`: one release of several sites."""
+"""`eigenveil federation invite | join | close | contribute | combine`: one release of several sites."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +28,6 @@ from .options import (
     output_console,
     print_json,
     print_table,
-    whole_file,
 )
 from .spending import (
     ask,
@@ -255,39 +254,6 @@ def combine(
             ("Release", f"{output} (eigenveil show {output})"),
         ]
         output_console().print(facts_table(facts))
-
-
-@federation_app.command()
-def serve(
-    agreed: RoundFile,
-    folder: Annotated[Path, typer.Option(help="Folder for contributions and the release; an existing one is resumed.")],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 (default) takes a free one.")] = 0,
-    quiet: Quiet = False,
-) -> None:
-    """Collect contributions over HTTP and write the release when all have arrived. Put TLS in front of it."""
-    from ..federation import Coordinator, Round
-
-    coordinator = Coordinator(Round.load(agreed), folder)
-    with coordinator.server(host, port) as server:
-        address = f"http://{host}:{server.server_port}"
-        with whole_file(coordinator.folder / "address.txt") as file:
-            file.write(address.encode())
-        note_console(quiet).print(f"Listening on {address}. Contributions are kept in {folder}.", soft_wrap=True)
-        server.serve_forever()
-
-
-@federation_app.command()
-def send(
-    contribution: Annotated[Path, typer.Argument(help="Contribution file.")],
-    address: Annotated[str, typer.Argument(help="Address of the coordinator.")],
-    quiet: Quiet = False,
-) -> None:
-    """Send a contribution to a coordinator. Sending it twice has no further effect."""
-    from ..federation import send as sent
-
-    sent(contribution, address)
-    note_console(quiet).print("The coordinator has received the contribution.")
 
 
 def _show(draft: "Round", output: Path, as_json: bool, quiet: bool) -> None:

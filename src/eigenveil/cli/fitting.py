@@ -235,7 +235,8 @@ def ridge(
     chosen = _target(target, table)
     from ..estimators import PrivateRidge  # seconds of import time, after the files were found
 
-    model = PrivateRidge(alpha, target=chosen, **estimator_parameters(PrivateRidge, table, options))
+    parameters = estimator_parameters(PrivateRidge, table, options)
+    model = PrivateRidge(alpha, target=chosen, fit_intercept=options.center, **parameters)
 
     def show(notes: list[str]) -> None:
         _show(model.release_, model.release_.regression, options, facts("ridge", model, options, notes))

@@ -33,16 +33,15 @@ _VALUES = {
     **dict.fromkeys(("epsilon", "delta", "norm_bound", "missing", "penalty", "alpha", "energy"), "NUMBER"),
     **dict.fromkeys(("at_delta", "confidence", "target_loss"), "NUMBER"),
     **dict.fromkeys(("rows", "features", "repeats", "draws", "bits", "workers", "rank", "colluding"), "N"),
-    **dict.fromkeys(("quorum", "bins", "port"), "N"),
+    **dict.fromkeys(("quorum", "bins"), "N"),
     **dict.fromkeys(("output", "schema", "plot", "checkpoint", "registry", "scores", "protocol", "release"), "FILE"),
     **dict.fromkeys(("key", "again", "statement"), "FILE"),
-    **dict.fromkeys(("ledger", "state", "merge", "folder"), "FOLDER"),
+    **dict.fromkeys(("ledger", "state", "merge"), "FOLDER"),
     **dict.fromkeys(("target", "groups", "privacy_unit"), "COLUMN"),
     **dict.fromkeys(("title", "purpose", "fingerprint", "recipients", "responsible", "approval"), "TEXT"),
     **dict.fromkeys(("delimiter", "decimal"), "SIGN"),
     "components": "K",
     "deadline": "TIME",
-    "host": "ADDRESS",
 }
 """The word for the value of an option, by its parameter; NAME for all others."""
 

@@ -264,6 +264,8 @@ def regression_fields(fit: Any, names: Sequence[str]) -> dict[str, Any]:
         "r2_interval": fit.r2_interval.tolist(),
         "determined": bool(fit.determined),
         "alpha": fit.alpha,
+        "notes": list(fit.notes),
+        "reduced": None if fit.reduced is None else regression_fields(fit.reduced, names),
     }
 
 
@@ -395,16 +397,18 @@ def print_regression(console: "Console", fit: Any, names: Sequence[str], most: i
         ends = fit.coef_interval[place]
         grid.add_row(names[position], marked(with_error(fit.coef[place], ends), holds_zero(ends)))
     grid.add_row("intercept", with_error(fit.intercept, around(fit.intercept, fit.intercept_error)))
-    print_table(console, f"Ridge regression of {names[fit.target]}, {ESTIMATE}", grid)
+    kind = "Ridge" if fit.alpha else "Least-squares"
+    print_table(console, f"{kind} regression of {names[fit.target]}, {ESTIMATE}", grid)
     if most is not None and len(fit.features) > most:
         console.print(f"{most} of {len(fit.features)} coefficients are shown; --json prints all.")
     console.print(f"R² {with_error(fit.r2, fit.r2_interval, SHARE)}, alpha {fit.alpha:.4g}", soft_wrap=True)
     if not fit.determined:
         console.print(NOT_DETERMINED, soft_wrap=True)
-    console.print(
-        "The intervals are for the least-squares coefficients, widened to include the ridge coefficients.",
-        soft_wrap=True,
-    )
+    for note in fit.notes:
+        console.print(note, soft_wrap=True)
+    if fit.reduced is not None:
+        console.print("")
+        print_regression(console, fit.reduced, names, most)
 
 
 def print_legend(console: "Console", release: "Release", *, soft_wrap: bool = True) -> None:
@@ -457,7 +461,7 @@ def engine_names(incomplete: str) -> list[str]:
     """Complete the name of an engine for the shell."""
     from ..tables.open import ENGINES
 
-    return [name for name in ENGINES if name.startswith(incomplete)]
+    return [name for name, engine in ENGINES.items() if engine.reads and name.startswith(incomplete)]
 
 
 @dataclass(kw_only=True)

@@ -76,7 +76,7 @@ class Shown(io.TextIOWrapper):
 
     def __init__(self, beneath: TextIO | None) -> None:
         self.beneath = beneath
-        self.lasting = _Lasting(_raw(beneath))
+        self.lasting: _Lasting = _Lasting(_raw(beneath))
         self.told = False
         encoding = "utf-8" if beneath is None else beneath.encoding
         super().__init__(io.BufferedWriter(self.lasting), encoding, "backslashreplace", line_buffering=True)

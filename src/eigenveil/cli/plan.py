@@ -75,7 +75,9 @@ def plan(
     target_loss: Annotated[
         float | None, typer.Option(help="Also find the number of rows, or the ε, that reaches this loss.")
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Simulated fits of each mechanism.")] = 10,
+    repeats: Annotated[
+        int, typer.Option(help="Simulated fits of each mechanism; a third where it cannot be recommended.")
+    ] = 10,
     plot: Annotated[
         Path | None,
         typer.Option(help="Also write a figure of the forecast (.png, .svg or .pdf)."),

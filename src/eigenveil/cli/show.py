@@ -1,4 +1,4 @@
-"""The commands that read a release and spend nothing: show, compare, export, sample, report."""
+"""The commands that read a release and spend nothing: show, summary, compare, export, sample, report."""
 
 import csv
 import importlib.util
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..errors import InvalidParameterError, LedgerError, NoiseWarning
+from ..errors import InvalidParameterError, LedgerError, NoiseWarning, quoted
 from .options import (
     AsJson,
     Force,
@@ -33,9 +33,11 @@ from .options import (
     print_table,
     regression_fields,
     say,
+    visible,
     whole_file,
 )
 from .spending import count_fields, guarantee_fields, ledger_files
+from .tables import split_list
 from .terminal import busy
 
 if TYPE_CHECKING:
@@ -71,6 +73,59 @@ def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
         for note in shown.notes:
             console.print(f"Note: {note}", soft_wrap=True)
         console.print(f"For a full report: eigenveil report {release}", soft_wrap=True)
+
+
+def summary(
+    release: File,
+    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column to predict, for a regression.")] = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B,C", help="Columns to predict from. Default: all others."),
+    ] = None,
+    base: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=LEVEL", help="Base level of a categorical column. Default: the first. May be repeated."
+        ),
+    ] = None,
+    alpha: Annotated[float | None, typer.Option(help="Regularization; 0 is least squares.")] = None,
+    form: Annotated[
+        Literal["text", "json", "html", "latex"],
+        typer.Option("--format", help="text (default), json, html or latex."),
+    ] = "text",
+) -> None:
+    """Print tables of a release with standard errors and intervals. Spends nothing."""
+    opened = opened_release(release)
+    levels = dict(_level(pair) for pair in base or ())
+    named = split_list(features)
+    chosen = None if named is None else [_column(opened, one) for one in named]
+    with busy("computing intervals"):
+        found = opened.summary(
+            None if target is None else _column(opened, target), chosen, alpha=alpha, base=levels or None
+        )
+    match form:
+        case "json":
+            typer.echo(found.to_json())
+        case "html":
+            typer.echo(found.to_html(), nl=False)
+        case "latex":
+            typer.echo(found.to_latex(), nl=False)
+        case _:
+            typer.echo(visible(str(found)))
+
+
+def _column(release: "Release", name: str) -> str | int:
+    """Return a column by its name; by its position where the release has no names."""
+    if release.feature_names is not None or not name.removeprefix("x").isdecimal():
+        return name
+    return int(name.removeprefix("x"))
+
+
+def _level(pair: str) -> tuple[str, str]:
+    name, sign, level = pair.partition("=")
+    if not sign:
+        raise InvalidParameterError(f"--base {quoted(pair)} must be COLUMN=LEVEL.")
+    return name, level
 
 
 def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = False) -> None:

@@ -69,7 +69,7 @@ def count_fields(guarantee: "Guarantee", n: int | None) -> dict[str, int | None]
 
 def plan_for(model: "PrivateEstimator", source: Any, quiet: bool) -> "Plan":
     """Return the plan that runs; if it depends on the number of rows, which is public, they are counted first."""
-    from ..moments.counts import ColumnCounts
+    from ..moments.column_counts import ColumnCounts
     from ..tables.open import collect
 
     plan = model.plan(source)

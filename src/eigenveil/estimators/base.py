@@ -8,16 +8,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from inspect import signature
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .. import gate
 from ..accounting.ledger import LedgerOrPath
 from ..errors import InvalidDataError, InvalidParameterError, PrivacyWarning, quoted, warn_caller
+from ..guarantee import Guarantee
 from ..moments.comparisons import MixedDifferences
 from ..moments.second_moments import SecondMoments
+from ..numerics import FloatArray
 from ..releases.origin import Request
 from ..releases.record import Release
 from ..sampling.randomness import generator_from
@@ -35,9 +38,17 @@ from .fit import (
 )
 from .inputs import available_where, opened
 from .plan import Plan, plan_fit, route_of_moments
-from .preparation import Features, FitParameters, Needs, check_one_pass, has_own_units, prepared_once
+from .preparation import (
+    Features,
+    FitParameters,
+    Needs,
+    check_one_pass,
+    has_own_units,
+    prepared_once,
+    public_rows,
+)
 from .split import check_read_once
-from .wrappers import FitContext, fit_context, fit_count, share_count
+from .wrappers import Estimator, FitContext, fit_context, fit_count, share_count
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
@@ -54,7 +65,7 @@ def one_thread(method: _Method) -> _Method:
     """Let a method that fits refuse a second thread before it spends: each would overwrite the other's release."""
 
     @functools.wraps(method)
-    def alone(self: BaseEstimator, *args: Any, **options: Any) -> Any:
+    def alone(self: Estimator, *args: Any, **options: Any) -> Any:
         key = os.getpid(), id(self)
         with _guard:
             outer = key in _at_work
@@ -108,10 +119,18 @@ def _deciding(kind: type) -> tuple[str, ...]:
     return tuple(name for name in sorted(signature(kind).parameters) if name not in ("ledger", "random_state"))
 
 
-def made_for(estimator: BaseEstimator) -> bytes:
+def made_for(estimator: Estimator) -> bytes:
     """Return the parameters that decide about a plan, as bytes that are equal where they are."""
     given = [(name, getattr(estimator, name)) for name in _deciding(estimator.__class__)]
     return pickle.dumps((type(estimator).__qualname__, given))
+
+
+def made_for_or_empty(estimator: BaseEstimator) -> bytes:
+    """Return the same, and nothing where a parameter has no bytes, as a mapping that cannot be pickled."""
+    try:
+        return made_for(estimator)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return b""
 
 
 def passes_once(estimator: "PrivateEstimator") -> None:
@@ -149,7 +168,7 @@ class ReleaseAttribute(Generic[_Value]):
         raise AttributeError("This attribute is computed from the release and cannot be set.")
 
 
-def html_of_fit(estimator: BaseEstimator) -> str | None:
+def html_of_fit(estimator: Estimator) -> str | None:
     """Return a fitted estimator as HTML for a notebook; None before the fit."""
     if not hasattr(estimator, "release_"):
         return None
@@ -184,6 +203,10 @@ class PrivateEstimator(BaseEstimator):
     ledger: LedgerOrPath | None = None
     random_state: int | np.random.Generator | None = None
 
+    scale_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        lambda release: release.matrix.of_all(release.scale, 1.0), "The factors that features are multiplied by."
+    )
+
     def _needs(self) -> Needs:
         """Return what this estimator needs of a release."""
         return Needs(type(self).__name__)
@@ -203,10 +226,16 @@ class PrivateEstimator(BaseEstimator):
         n_features : int or Source
             Number of features, or an opened table (`eigenveil.tables.open.open_table`).
         n_rows : int, optional
-            Number of rows, if it is public. Otherwise the plan shows how the mechanism depends on it.
+            Number of rows, if it is public. Otherwise the plan shows how the mechanism depends on it. A table in memory
+            knows its number, which is public unless ``adjacency="add_or_remove_one"``. From 8e8 rows on it also decides
+            how fine the integer grid of the rows is, and must be declared where it is not known before they are read.
         """
         parameters = FitParameters.of(self)
-        features = Features.of(n_features) if is_source(n_features) else Features.declared(n_features, parameters)
+        if is_source(n_features):
+            features = Features.of(n_features)
+            n_rows = public_rows(n_features, parameters.adjacency) if n_rows is None else n_rows
+        else:
+            features = Features.declared(n_features, parameters)
         self._request(features.n_features, None)
         return plan_fit(parameters, self._needs(), features, n_rows, made_for(self))
 
@@ -260,7 +289,10 @@ class PrivateEstimator(BaseEstimator):
         request = self._request(source.n_features, source.feature_names or ())
         _warn_of_identifiers(features, self.bounds)
         if plan is None:
-            plan = plan_fit(parameters, needs, features)
+            n_rows, same = public_rows(source, parameters.adjacency), made_for_or_empty(self)
+            plan = plan_fit(parameters, needs, features, n_rows, same)
+            if n_rows is not None and needs.units and not plan.can_transform:
+                plan = plan_fit(parameters, needs, features, None, same)  # which tells how many rows it takes
         else:
             plan.check_made_for(made_for(self), parameters, needs, features)
         generator = generator_from(self.random_state)
@@ -301,7 +333,7 @@ class PrivateEstimator(BaseEstimator):
         added = collected_moments(source, preparation, differences_buffer)
         self.n_features_in_ = source.n_features
         if source.feature_names is not None:
-            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+            self.feature_names_in_: NDArray[Any] = np.asarray(source.feature_names, dtype=object)
         if collected is None:
             _warn_of_identifiers(features, self.bounds)
         # In one step, and the last: no interrupt comes between the sums and the rows that wait to be compared.
@@ -379,19 +411,21 @@ class PrivateEstimator(BaseEstimator):
     def _fitted_by(self, release: Release) -> Self:
         """Set the fitted attributes to what a release says; return the estimator."""
         self.release_: Release = release
-        self.guarantee_, self.mechanism_ = release.guarantee, release.origin.mechanism
-        self.n_features_in_, names = release.matrix.table_features
-        self.n_samples_ = release.n_rows
+        self.guarantee_: Guarantee = release.guarantee
+        self.mechanism_: str = release.origin.mechanism
+        n_features, names = release.matrix.table_features
+        self.n_features_in_ = n_features
+        self.n_samples_: int | None = release.n_rows
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.scale_, self.norm_bound_ = release.matrix.of_all(release.scale, 1.0), release.origin.row_rule.row_norm
+        self.norm_bound_ = release.origin.row_rule.row_norm
         self._interpret(release)
         return self
 
     def _interpret(self, release: Release) -> None:
-        """Set the fitted attributes to what the release reads of itself."""
+        """Warn of what the noise leaves undetermined, and set the attributes that do not follow from the release."""
         raise NotImplementedError
 
     def _html_repr(self) -> str:

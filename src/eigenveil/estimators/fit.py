@@ -26,14 +26,16 @@ from ..guarantee import Adjacency
 from ..mechanisms.budget import Budget, BudgetShare
 from ..mechanisms.choices import PureSearch, Search
 from ..mechanisms.gaussian import Gaussian
-from ..moments.comparisons import ChosenRows, MixedDifferences, mixed_blocks
-from ..moments.counts import NORM_GRID, ColumnCounts, RowSizes, half_differences
+from ..moments.column_counts import SIZES, ColumnCounts, RangeCounts
+from ..moments.comparisons import ChosenRows, MixedDifferences
+from ..moments.counts import NORM_GRID, RowSizes
 from ..moments.preconditioned import MAP_BITS, MappedSizes, integer_map, mapped_bound
 from ..moments.second_moments import SecondMoments
 from ..moments.sums import SumsByNorm
 from ..numerics import FloatArray, IntArray
 from ..postprocess.preconditioning import preconditioner_after
 from ..postprocess.screening import kept_features, worth_screening
+from ..releases.file import MEANS
 from ..releases.origin import Request, Screening
 from ..releases.record import Release
 from ..sampling.randomness import is_secure
@@ -41,11 +43,11 @@ from ..tables.base import Source, tracked_batches
 from ..tables.open import collect
 from ..tables.schema import Schema
 from .inputs import check_delta
-from .plan import PAIR_PLACES, Plan, Route, balanced_rows
+from .plan import Plan, Route, balanced_rows
 from .preparation import CHOICES, Features, Needs, RowPreparation
 from .split import (
-    MEANS,
     MEDIAN_PLACES,
+    MUCH_NARROWER,
     MUCH_SHORTER,
     NORM_PLACES,
     NORM_SEARCHES,
@@ -53,17 +55,16 @@ from .split import (
     SEARCHED_PLACES,
     SEARCHES,
     SMALL_STEP,
+    USUAL_ROUNDS,
 )
 from .wrappers import FitContext
 
 ADDING = "adding up rows"
 """What rows are read for in the end, in words for a progress bar."""
 _FINDING_RANGES, _FINDING_NORM = f"finding {CHOICES['bounds']}", f"finding {CHOICES['norm_bound']}"
-# Half of a difference: steps of half an octave from 2^-1000 to 2^100. What is found below 2^-100 is no size: almost all
-# rows agree in that feature. A search that stops before it meets any difference does so there, where most steps are.
-# Nor is the last step one: what lies beyond it ends there too.
-_HALVES = np.arange(201 - PAIR_PLACES, 201)
-_SIZES = np.ldexp(np.where(_HALVES % 2, math.sqrt(2.0), 1.0), _HALVES // 2)
+# Of `SIZES`: what is found below 2^-100 is no size, since almost all rows agree in that feature. A search that stops
+# before it meets any difference does so there, where most steps are. Nor is the last step one: what lies beyond it ends
+# there too.
 _NO_SIZE_BELOW, _NO_SIZE_FROM = 1800, 2200
 # Octaves of the median beyond the size of its feature, and steps within an octave. Numbers that differ at all differ by
 # 2^-53 of themselves; only where rows agree may the median lie farther out.
@@ -166,10 +167,10 @@ class Fit:
         source, plan = self.source, self.plan
         preparation = plan.preparation_for(source.n_features)
         plan.check_passes(self.features)
-        counts: RowSizes | ColumnCounts | None = None
+        counts: RowSizes | RangeCounts | None = None
         if preparation.ranges:
-            n_rows, counts = pair_sizes(source, preparation.ranges)
-            preparation = self._take_route(n_rows)
+            counts = range_counts(source, preparation.ranges)
+            preparation = self._take_route(counts.n_rows)
         elif plan.most_rows.split.chosen or plan.measures_mean:
             counts = (sums_by_norm if plan.measures_mean else row_sizes)(source, preparation)
             preparation = self._take_route(counts.n_rows)
@@ -193,7 +194,8 @@ class Fit:
         self._refuse_empty(n_rows)
         # A plan may have been made without the table.
         self.n_rows, self.route = n_rows, replace(self.plan.route(n_rows), assumptions=self.features.assumptions)
-        self.route.check(self.needs, n_rows)
+        if n_rows != self.plan.n_rows:  # for which the plan was checked
+            self.route.check(self.needs, n_rows)
         if self.needs.units:
             self.plan.check_transform(n_rows, self.request)
         assert self.route.preparation is not None
@@ -224,10 +226,10 @@ class Fit:
         if isinstance(mechanism, Gaussian) and self.route.split.divides_mechanism:
             self.budget = Budget(mechanism)
 
-    def _found_privately(self, preparation: RowPreparation, counts: RowSizes | ColumnCounts) -> RowPreparation:
+    def _found_privately(self, preparation: RowPreparation, counts: RowSizes | RangeCounts) -> RowPreparation:
         """Return the preparation with everything that is found before the matrix: ranges, norm and mean."""
         route = self.route
-        if isinstance(counts, ColumnCounts):
+        if isinstance(counts, RangeCounts):
             if preparation.ranges:  # else they were counted for a route of more rows than there are
                 preparation = preparation.within(*found_ranges(self.source, counts, self._search, self.generator))
             counts = (sums_by_norm if route.split.mean else row_sizes)(self.source, preparation, progress=False)
@@ -265,24 +267,28 @@ class Fit:
         return self.route.range_search(self.budget.take(self.route.split.gaussian_ranges / SEARCHES))
 
     def _without_mean(self, budget: Budget, preparation: RowPreparation, sums: SumsByNorm) -> RowPreparation:
-        """Return the preparation whose rows are without a private mean, and bounded anew: in one round or in two.
+        """Return the preparation whose rows are without a private mean, and bounded anew: in one round or several.
 
         A round finds a bound, unless the first has a private one, and the mean under it: both come of one reading. The
-        second, of rows that are much shorter where the first mean was large, finds what its noise has left. A round
-        that moves the rows by little is the last, and its bound stays; what was kept for more is left to the matrix.
+        next, of rows that are much shorter where the mean was large, finds what its noise has left. A round that moves
+        the rows by little is the last, and its bound stays; so is the second, unless its rows are far shorter than the
+        first's. What was kept for more is left to the matrix.
         """
         left = 0.0
-        for name in MEANS:
-            again = name != MEANS[0]
-            if again:
+        for at, name in enumerate(MEANS):
+            before = preparation.norm_or_one
+            if at:
                 sums = sums_by_norm(self.source, preparation, progress=False)
-            if again or not self.route.split.chosen:
-                preparation = self._bounded(budget, preparation, sums, 1 + again)
+            if at or not self.route.split.chosen:
+                preparation = self._bounded(budget, preparation, sums, 1 + bool(at))
+            norm = preparation.norm_or_one
             preparation, left, moved = self._subtracted(name, budget, preparation, sums, left)
             self.drawn = replace(self.drawn, mean_sd=math.sqrt(left))
-            enough = again or self.route.split.one_mean_suffices(budget.whole, self.n_rows)
-            if enough and moved <= SMALL_STEP * preparation.norm_or_one:
+            enough = at or self.route.split.one_mean_suffices(budget.whole, self.n_rows)
+            if enough and moved <= SMALL_STEP * norm:
                 return preparation
+            if at + 1 >= USUAL_ROUNDS and norm > MUCH_NARROWER * before:
+                break
         return self._bounded(budget, preparation, row_sizes(self.source, preparation, progress=False), 2)
 
     def _subtracted(
@@ -293,7 +299,7 @@ class Fit:
         What a mean before has left, in the variance of an entry, is a prior of mean zero: both are weighed by their
         precision. 0 says that there was none, so that all of this one counts.
         """
-        norm, portion = preparation.norm_or_one, budget.take(self.route.split.mean / len(MEANS))
+        norm, portion = preparation.norm_or_one, budget.take(self.route.split.mean / USUAL_ROUNDS)
         noisy = gate.noisy_sum(sums, norm, portion, self.generator)
         variance = (portion.scale(sum_squared(Adjacency.REPLACE_ONE)) * norm / self.n_rows) ** 2
         weight = left / (left + variance) if left else 1.0
@@ -408,7 +414,7 @@ def collected_moments(
     return moments
 
 
-def _comparisons(source: Source, differences_buffer: MixedDifferences) -> Iterator[FloatArray]:
+def _comparisons(source: Source, differences_buffer: MixedDifferences) -> Iterator[Any]:
     for batch in rows_to_compare(source, ADDING):
         yield from (part for part in differences_buffer.push(batch) if part.shape[0])
 
@@ -424,7 +430,9 @@ def with_last_differences(moments: SecondMoments, differences_buffer: MixedDiffe
     if not moments.bound.compares:
         return moments
     seam = SecondMoments(moments.bound, moments.n_features, moments.feature_names)
-    return moments + seam.update_from(differences_buffer.closing())
+    for part in differences_buffer.closing():  # one after the other, each by all cores where it is large
+        seam.update(part)
+    return moments + seam
 
 
 def row_sizes(source: Source, preparation: RowPreparation, progress: bool | None = None) -> RowSizes:
@@ -450,17 +458,13 @@ def rows_to_compare(source: Source, purpose: str) -> Iterator[Any]:
 
 
 @own_words
-def pair_sizes(source: Source, features: Sequence[int]) -> tuple[int, ColumnCounts]:
-    """Return the number of rows, and counts of half the distances of disjoint pairs of them in these features."""
-    counts, n_rows = ColumnCounts([_SIZES] * len(features), features), 0
-    for block in mixed_blocks(rows_to_compare(source, _FINDING_RANGES)):
-        counts.update_from(half_differences([block]))
-        n_rows += block.shape[0]
-    return n_rows, counts
+def range_counts(source: Source, features: Sequence[int]) -> RangeCounts:
+    """Return counts of half the distances of disjoint pairs of rows in these features, and of their numbers."""
+    return RangeCounts(features).update_from(rows_to_compare(source, _FINDING_RANGES))
 
 
 def found_ranges(
-    source: Source, pairs: ColumnCounts, search: Callable[[], Search], generator: np.random.Generator
+    source: Source, counts: RangeCounts, search: Callable[[], Search], generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, tuple[int, ...]]:
     """Return middles and half widths of ranges, and the features that have none; what they cost has been paid.
 
@@ -469,19 +473,16 @@ def found_ranges(
     Parameters
     ----------
     source : Source
-    pairs : ColumnCounts
-        Half the distances of disjoint pairs of rows.
+    counts : RangeCounts
     search : callable
         Returns the next search, at a share of what was paid.
     generator : numpy.random.Generator
     """
-    sizes, known = _sizes(pairs, search, generator)
-    units = np.where(known, sizes, _SIZES[_NO_SIZE_BELOW])  # without a size, in what is worth knowing
+    sizes, known = _sizes(counts.pairs, search, generator)
+    units = np.where(known, sizes, SIZES[_NO_SIZE_BELOW])  # without a size, in what is worth knowing
     octaves = [_octaves(unit, of_known) for unit, of_known in zip(units, known, strict=True)]
-    searched = list(pairs.columns)
-    counts = _counted(source, octaves, searched)
-    middle = counts.n_rows // 2
-    places = gate.choose_places(counts, middle, search(), generator)
+    searched, middle = list(counts.columns), counts.n_rows // 2
+    places = gate.choose_places(counts.at(octaves), middle, search(), generator)
     steps = [_within_octave(*found) for found in zip(units, octaves, map(int, places), strict=True)]
     places = gate.choose_places(_counted(source, steps, searched), middle, search(), generator)
     chosen = [(points[place], points[1] - points[0]) for points, place in zip(steps, places, strict=True)]
@@ -537,12 +538,12 @@ def _sizes(
     lost = np.flatnonzero(places < _NO_SIZE_BELOW)
     if lost.size:
         places[lost] = _searched(pairs, search(), generator, lost.tolist())
-    return 2 * _SIZES[places], (places >= _NO_SIZE_BELOW) & (places < _NO_SIZE_FROM)
+    return 2 * SIZES[places], (places >= _NO_SIZE_BELOW) & (places < _NO_SIZE_FROM)
 
 
 def _searched(pairs: ColumnCounts, search: Search, generator: np.random.Generator, only: Sequence[int]) -> IntArray:
     """Return the places of sizes in some features: about as many pairs are beyond as the noise hardly passes."""
-    beyond = min(search.margin(len(only), _SIZES.size), Fraction(3 * pairs.n_rows, 4))
+    beyond = min(search.margin(len(only), SIZES.size), Fraction(3 * pairs.n_rows, 4))
     return gate.choose_places(pairs, math.floor(beyond), search, generator, only)
 
 

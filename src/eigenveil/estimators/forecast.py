@@ -10,10 +10,11 @@ to them by each mechanism in turn. So no rule of the fit is written a second tim
 - Tables wider than `WIDEST` get the loss to first order in the noise, by a formula of the mechanism.
 """
 
+import copy
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,11 @@ MOST_NUMBERS, WIDEST = 200_000, 300
 """The largest table that is made up, in numbers and in features."""
 REPEATS = 10
 """Fits of each mechanism, by default."""
-# Intervals and components above the noise are computed from so many of them, since that takes longer than a fit.
+# Intervals and components above the noise are computed from so many fits of the mechanism that is taken, since that
+# takes longer than a fit, and from one fit of the others.
 _READ = 3
+# A mechanism that cannot be recommended gets one fit where the others get so many.
+_BESIDE = 3
 _SAME_NOISE = 0.01
 _MORE_NOISE = "forecast with more noise than so many rows have, so the loss is at most this"
 _FORMULA = "a first-order formula, for so wide a table: it holds where eigenvalue gaps exceed the noise"
@@ -83,7 +87,7 @@ def forecast(
     target_loss : float, optional
         A loss between 0 and 1; the forecast then states the number of rows and the epsilon that each mechanism needs.
     repeats : int
-        Simulated fits of each mechanism, at least 2.
+        Simulated fits of each mechanism, at least 2; a third of them where it cannot be recommended.
     seed : int
         Seed of the simulation.
     progress : bool
@@ -117,7 +121,7 @@ def forecast(
             left_out[name] = refusal
             continue
         try:
-            found = fits.forecast(name, n, epsilon)
+            found = fits.forecast(name, n, epsilon, _READ if name == auto else 1)
         except EigenveilError as error:  # noise beyond the integers, no calibration, or too few rows
             left_out[name] = str(error)
             continue
@@ -132,6 +136,15 @@ def forecast(
     if not any(one.as_asked for one in forecasts):
         raise InvalidParameterError("No mechanism can give this epsilon and delta; choose a larger epsilon.")
     return Forecasts(n, epsilon, scenario, target, tuple(forecasts), left_out, auto)
+
+
+@dataclass(frozen=True, eq=False)
+class _MadeUpTable:
+    """Rows, the matrix whose directions a fit looks for, and the generator that goes on after them."""
+
+    rows: FloatArray
+    true: FloatArray
+    generator: np.random.Generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,21 +167,23 @@ class MadeUpFits:
     n_components: int | None
     repeats: int
     seed: int
+    _tables: dict[int, list[_MadeUpTable]] = field(default_factory=dict, init=False, repr=False)
+    _found: dict[tuple[str, float, int, int], dict[str, Any]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def most(self) -> int:
         """The largest number of rows that are made up."""
         return max(MOST_NUMBERS // self.spectrum.size, 2 * self.spectrum.size)
 
-    def forecast(self, name: str, n_rows: int, epsilon: float) -> Forecast:
-        """Return what to expect of one mechanism."""
+    def forecast(self, name: str, n_rows: int, epsilon: float, read: int = 1) -> Forecast:
+        """Return what to expect of one mechanism, and what so many of its fits report."""
         plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
         route = plan.route(n_rows)
         mechanism, guarantee, how = route.mechanism, route.guarantee, "; ".join(route.in_words())
         as_asked, note = standing(mechanism, guarantee, epsilon, self.estimator.delta)
         if _bounded_publicly(route):
             how += f"; the square of the bound is {1 / self.spectrum.sum():.3g} times the mean squared norm of a row"
-        numbers, approximation = self._numbers(name, plan, n_rows, epsilon, _READ)
+        numbers, approximation = self._numbers(name, plan, n_rows, epsilon, read)
         note = "; ".join(filter(None, (note, approximation)))
         return Forecast(mechanism=name, guarantee=guarantee, as_asked=as_asked, note=note, preparation=how, **numbers)
 
@@ -183,11 +198,11 @@ class MadeUpFits:
         if self.spectrum.size > WIDEST:
             return self._to_first_order(plan.route(n_rows), n_rows), _FORMULA
         if n_rows <= self.most:
-            return self._average(self._model(name, epsilon), n_rows, read), ""
+            return self._average(name, epsilon, n_rows, read), ""
         wanted = factor = _epsilon_factor(mechanism, n_rows / self.most)
         while True:
             try:
-                numbers = self._average(self._model(name, factor * epsilon), self.most, read)
+                numbers = self._average(name, factor * epsilon, self.most, read)
                 return numbers, "" if factor == wanted or mechanism.baseline else _MORE_NOISE
             except EigenveilError:  # beyond the largest epsilon that the mechanism can be made for, or be sure of
                 factor /= 2
@@ -215,20 +230,40 @@ class MadeUpFits:
         model.set_params(mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options, ledger=None)
         return model
 
-    def _average(self, model: PrivatePCA, n_rows: int, read: int) -> dict[str, Any]:
+    def _average(self, name: str, epsilon: float, n_rows: int, read: int) -> dict[str, Any]:
+        """Return the fields of a forecast from fits; a tenth of epsilon and of the rows may come to the same fits."""
+        question = name, float(f"{epsilon:.12g}"), n_rows, read
+        if question not in self._found:
+            self._found[question] = expected(self._outcomes(self._model(name, epsilon), n_rows, read))
+        return self._found[question]
+
+    def _outcomes(self, model: PrivatePCA, n_rows: int, read: int) -> list[Outcome]:
         # What ranges are does not matter, only how long rows are beside them.
         ranges = (-1.0, 1.0) if _has_ranges(self.estimator) else None
         model = clone(model).set_params(schema=None, bounds=ranges, privacy_unit=None)
-        route = model.plan(self.spectrum.size, n_rows).route(n_rows)
+        plan = model.plan(self.spectrum.size, n_rows)
+        route = plan.route(n_rows)
         unit = route.rule.norm if _bounded_publicly(route) else 1.0
+        recommendable, _ = standing(route.mechanism, route.guarantee, model.epsilon, model.delta)
+        repeats = self.repeats if recommendable else max(2, self.repeats // _BESIDE)
         outcomes = []
-        for at, generator in enumerate(seeded_generator(self.seed).spawn(self.repeats)):
-            rows = self._rows(n_rows, model.standardize, generator) * unit
+        for at, table in enumerate(self._made_up(n_rows)[:repeats]):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
-                release = model.set_params(random_state=generator).fit(rows).release_
-                outcomes.append(_outcome(model, release, rows, read=at < read))
-        return expected(outcomes)
+                model.set_params(random_state=copy.deepcopy(table.generator))
+                release = model.fit(table.rows * unit, plan=plan).release_
+                outcomes.append(_outcome(release, table.true, read=at < read))
+        return outcomes
+
+    def _made_up(self, n_rows: int) -> list[_MadeUpTable]:
+        """Return the tables of so many rows, the same for all mechanisms."""
+        if n_rows not in self._tables:
+            tables = []
+            for generator in seeded_generator(self.seed).spawn(self.repeats):
+                rows = self._rows(n_rows, self.estimator.standardize, generator)
+                tables.append(_MadeUpTable(rows, _true_matrix(self.estimator, rows), generator))
+            self._tables[n_rows] = tables
+        return self._tables[n_rows]
 
     def _rows(self, n_rows: int, standardize: bool, generator: np.random.Generator) -> FloatArray:
         """Return Gaussian rows of the spectrum; turned at random, or so that all features have the same variance."""
@@ -242,13 +277,18 @@ class MadeUpFits:
         return np.asarray(generator.standard_normal((n_rows, d)) * np.sqrt(values) @ basis.T)
 
 
-def _outcome(model: PrivatePCA, release: Release, rows: FloatArray, read: bool) -> Outcome:
-    """Return what a release comes to beside its rows."""
-    centred = rows - rows.mean(axis=0) if model.center else rows
-    true = centred.T @ centred / len(rows)
-    if model.standardize:
-        sizes = np.sqrt(np.diag(true))
-        true /= np.outer(sizes, sizes)
+def _true_matrix(estimator: PrivatePCA, rows: FloatArray) -> FloatArray:
+    """Return the matrix of rows that the estimator looks for."""
+    centred = rows - rows.mean(axis=0) if estimator.center else rows
+    true = np.asarray(centred.T @ centred / len(rows))
+    if not estimator.standardize:
+        return true
+    sizes = np.sqrt(np.diag(true))
+    return np.asarray(true / np.outer(sizes, sizes))
+
+
+def _outcome(release: Release, true: FloatArray, read: bool) -> Outcome:
+    """Return what a release comes to beside the matrix of its rows, in any unit."""
     shares = release.explained_variance_ratio if read else None
     if shares is None:
         return Outcome.of(release.components, true)

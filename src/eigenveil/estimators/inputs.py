@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from ..errors import InvalidDataError, InvalidParameterError, NotNumbersError, PrivacyWarning, own_words, warn_caller
@@ -21,6 +20,7 @@ from ..tables.base import Source
 from ..tables.engines import EngineSource
 from ..tables.open import is_source, on_engine, open_table
 from ..tables.schema import Schema
+from .wrappers import Estimator
 
 
 class Available:
@@ -112,7 +112,7 @@ def _opened(data: Any, schema: Schema | None, privacy_unit: Any) -> Source:
         raise
 
 
-def _given_once(name: str, of_estimator: BaseEstimator, of_fit: Any) -> Any:
+def _given_once(name: str, of_estimator: Estimator, of_fit: Any) -> Any:
     if of_estimator is not None and of_fit is not None and of_estimator != of_fit:
         raise InvalidParameterError(f"fit was given another {name} than the estimator has; give it to one of them.")
     return of_fit if of_estimator is None else of_estimator
@@ -190,7 +190,7 @@ def checked_pair(X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[np.float6
     return rows, target
 
 
-def checked_rows(estimator: BaseEstimator, X: Any, *, reset: bool = False, **options: Any) -> Any:
+def checked_rows(estimator: Estimator, X: Any, *, reset: bool = False, **options: Any) -> Any:
     """Return what `sklearn.utils.validation.validate_data` does: its array, with names and width checked or kept."""
     rows = checked_array(X, estimator=estimator, **options)
     # Names and widths are public, and scikit-learn's words about them are what its users look for.
@@ -223,7 +223,7 @@ def _in_our_words(error: Exception) -> InvalidDataError:
 
 
 def of_rows(
-    estimator: BaseEstimator,
+    estimator: Estimator,
     X: Any,
     schema: Schema | None,
     function: Callable[[Any], FloatArray],
@@ -235,7 +235,7 @@ def of_rows(
     return rows.mapped(function, names) if isinstance(rows, EngineSource) else function(rows)
 
 
-def readable_rows(estimator: BaseEstimator, X: Any, schema: Schema | None, **options: Any) -> Any:
+def readable_rows(estimator: Estimator, X: Any, schema: Schema | None, **options: Any) -> Any:
     """Return the rows of X as a checked matrix of the features that a fitted estimator knows; or their engine's source.
 
     Arrays and frames of numbers are what scikit-learn checks. Anything else that `fit` takes is read as it read it: by
@@ -284,7 +284,7 @@ def _check_rows_in_order(source: Any) -> None:
         )
 
 
-def _without_units(estimator: BaseEstimator, X: Any) -> Any:
+def _without_units(estimator: Estimator, X: Any) -> Any:
     """Return X without the column that identifies the privacy unit, where it is there."""
     privacy_unit, columns = getattr(estimator, "privacy_unit", None), getattr(X, "columns", None)
     if columns is not None:
@@ -304,7 +304,7 @@ def _without_units(estimator: BaseEstimator, X: Any) -> Any:
     return X if kept is None else rows[:, kept]
 
 
-def _features_beside(estimator: BaseEstimator, width: int) -> list[int] | None:
+def _features_beside(estimator: Estimator, width: int) -> list[int] | None:
     """Return the positions of the features in rows of this width with the column of privacy units; None without it."""
     privacy_unit = getattr(estimator, "privacy_unit", None)
     if not isinstance(privacy_unit, Integral) or width != estimator.n_features_in_ + 1:

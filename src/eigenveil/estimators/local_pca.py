@@ -4,19 +4,26 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..errors import InvalidParameterError, integer_between
+from ..guarantee import Guarantee
 from ..local.protocol import LocalProtocol
 from ..local.server import components_request, released
 from ..local.simulation import simulated_totals
+from ..mechanisms.local.gaussian import PaperGaussian
 from ..numerics import FloatArray
 from ..releases.origin import ComponentsRequest, SparseRequest
+from ..releases.record import Release
 from ..sampling.randomness import generator_from
-from .base import html_of_fit, names_unknown_parameters
+from .base import ReleaseAttribute, html_of_fit, names_unknown_parameters
 from .inputs import checked_rows
 from .pca import PrivatePCA, projections, released_covariance, rows_of_projections
 from .wrappers import steps_before
+
+SCREENED_TO = 300
+"""How many features `LocalSparsePCA` solves on by default."""
 
 
 @names_unknown_parameters
@@ -73,20 +80,28 @@ class LocalPCA(TransformerMixin, BaseEstimator):
     4-DP (pure), replace-one adjacency, unit: one row; local model, one report per person; exact sampling
     """
 
-    covariance_ = PrivatePCA.covariance_
-    correlation_ = PrivatePCA.correlation_
-    explained_variance_ = PrivatePCA.explained_variance_
-    explained_variance_ratio_ = PrivatePCA.explained_variance_ratio_
-    explained_variance_interval_ = PrivatePCA.explained_variance_interval_
-    explained_variance_interval_kind_ = PrivatePCA.explained_variance_interval_kind_
-    explained_variance_ratio_interval_ = PrivatePCA.explained_variance_ratio_interval_
-    captured_variance_ = PrivatePCA.captured_variance_
-    captured_variance_ratio_ = PrivatePCA.captured_variance_ratio_
-    captured_variance_interval_ = PrivatePCA.captured_variance_interval_
-    captured_variance_ratio_interval_ = PrivatePCA.captured_variance_ratio_interval_
-    above_noise_ = PrivatePCA.above_noise_
-    angle_ = PrivatePCA.angle_
-    angle_bound_ = PrivatePCA.angle_bound_
+    release_: Release
+    guarantee_: Guarantee
+    mechanism_: str
+    components_: FloatArray
+    mean_: FloatArray
+    n_samples_: int | None
+    n_components_: int
+
+    covariance_: ReleaseAttribute[FloatArray | None] = PrivatePCA.covariance_
+    correlation_: ReleaseAttribute[FloatArray | None] = PrivatePCA.correlation_
+    explained_variance_: ReleaseAttribute[FloatArray | None] = PrivatePCA.explained_variance_
+    explained_variance_ratio_: ReleaseAttribute[FloatArray | None] = PrivatePCA.explained_variance_ratio_
+    explained_variance_interval_: ReleaseAttribute[FloatArray] = PrivatePCA.explained_variance_interval_
+    explained_variance_interval_kind_: ReleaseAttribute[tuple[str, ...]] = PrivatePCA.explained_variance_interval_kind_
+    explained_variance_ratio_interval_: ReleaseAttribute[FloatArray] = PrivatePCA.explained_variance_ratio_interval_
+    captured_variance_: ReleaseAttribute[float | None] = PrivatePCA.captured_variance_
+    captured_variance_ratio_: ReleaseAttribute[float | None] = PrivatePCA.captured_variance_ratio_
+    captured_variance_interval_: ReleaseAttribute[FloatArray] = PrivatePCA.captured_variance_interval_
+    captured_variance_ratio_interval_: ReleaseAttribute[FloatArray] = PrivatePCA.captured_variance_ratio_interval_
+    above_noise_: ReleaseAttribute[NDArray[np.bool_]] = PrivatePCA.above_noise_
+    angle_: ReleaseAttribute[FloatArray] = PrivatePCA.angle_
+    angle_bound_: ReleaseAttribute[FloatArray] = PrivatePCA.angle_bound_
     get_feature_names_out = ClassNamePrefixFeaturesOutMixin.get_feature_names_out
 
     def __init__(
@@ -121,7 +136,7 @@ class LocalPCA(TransformerMixin, BaseEstimator):
             )
         context = steps_before(self)
         X = checked_rows(self, X, reset=True, dtype=[np.float64, np.float32], ensure_min_features=2)
-        self.protocol_ = LocalProtocol(
+        self.protocol_: LocalProtocol = LocalProtocol(
             X.shape[1],
             self.epsilon,
             self.delta,
@@ -191,10 +206,11 @@ class LocalSparsePCA(LocalPCA):
     penalty : float, optional
         In units of the second moment; by default the standard deviation of an off-diagonal entry of the noise times
         sqrt(log d), public numbers all.
-    screen : int, optional
+    screen : int, "auto" or None
         Where there are more features, solve on this many: those with the largest off-diagonal entries, where a
         direction that stands out of the noise has its features. It spares the solver the crowded spectrum of the
-        thousands of others. None keeps all features, and takes many minutes at 2,000.
+        thousands of others. None keeps all features, and takes many minutes at 2,000. "auto" is 300, and None with
+        mechanism="gaussian_paper", which is then Algorithm 2 of the paper as it is.
     tol, max_iter : float, int
         When the solver stops.
     epsilon, delta, norm_bound, mechanism, row_norms, trace_share, rank, random_state
@@ -217,12 +233,15 @@ class LocalSparsePCA(LocalPCA):
     ((1, 30), True)
     """
 
+    penalty_: float
+    n_iter_: int
+
     def __init__(
         self,
         n_components: int = 1,
         *,
         penalty: float | None = None,
-        screen: int | None = 300,
+        screen: int | str | None = "auto",
         tol: float = 1e-4,
         max_iter: int = 500,
         epsilon: float = 1.0,
@@ -259,6 +278,8 @@ class LocalSparsePCA(LocalPCA):
     def _request(self, n_features: int) -> SparseRequest:
         """Return what is asked for; what the solver could not use is refused."""
         k = n_features if self.n_components is None else self.n_components
+        by_default = None if self.mechanism == PaperGaussian.name else SCREENED_TO
+        screen: Any = by_default if isinstance(self.screen, str) and self.screen == "auto" else self.screen
         return SparseRequest(
-            integer_between("n_components", k, 1, n_features), self.penalty, self.tol, self.max_iter, self.screen
+            integer_between("n_components", k, 1, n_features), self.penalty, self.tol, self.max_iter, screen
         )

@@ -3,21 +3,25 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..errors import InvalidParameterError, integer_between, one_of
+from ..errors import InvalidParameterError, integer_between, one_of, truth_value
 from ..numerics import FloatArray
 from ..postprocess.above_noise import ABOVE_NOISE
 from ..releases.intervals import HIDDEN_ROWS
+from ..releases.multivariate import precision
 from ..releases.origin import ComponentsRequest, Request
 from ..releases.record import Release
+from ..releases.summary import Summary
 from .base import PrivateEstimator, ReleaseAttribute, names_unknown_parameters
-from .inputs import check_read_again, checked_array, of_rows
+from .inputs import available_where, check_read_again, checked_array, of_rows
 from .preparation import Needs
+from .wrappers import Estimator
 
 _Value = TypeVar("_Value")
 
@@ -39,7 +43,7 @@ def with_known_noise(read: Callable[[Release], _Value | None]) -> Callable[[Rele
     return known
 
 
-def projections(estimator: BaseEstimator, X: Any) -> Any:
+def projections(estimator: Estimator, X: Any) -> Any:
     """Return the projections of rows, in any form that `fit` takes, on the components of a fitted estimator."""
     check_is_fitted(estimator)
     release, names = estimator.release_, list(estimator.get_feature_names_out())
@@ -47,20 +51,30 @@ def projections(estimator: BaseEstimator, X: Any) -> Any:
     return of_rows(estimator, X, release.origin.schema, release.transform, names, **options)
 
 
-def rows_of_projections(estimator: BaseEstimator, X: Any) -> FloatArray:
+def rows_of_projections(estimator: Estimator, X: Any) -> FloatArray:
     """Return the rows, in the space of the features, that have these projections."""
     check_is_fitted(estimator)
     release: Release = estimator.release_
     return release.inverse_transform(checked_array(X, dtype=[np.float64, np.float32]))
 
 
-def released_covariance(estimator: BaseEstimator) -> FloatArray:
+def released_covariance(estimator: Estimator) -> FloatArray:
     """Return the released covariance of a fitted estimator, shrunk; raise if there is none."""
     check_is_fitted(estimator)
     release: Release = estimator.release_
     if release.covariance is None:
         raise InvalidParameterError(f"{release.origin.mechanism} releases a subspace and no covariance matrix.")
     return release.covariance
+
+
+def _has_density(estimator: Estimator) -> None:
+    """Raise an `AttributeError` where the release of a fitted estimator has no mean and matrix for a likelihood."""
+    release: Release | None = getattr(estimator, "release_", None)
+    if release is not None and (release.matrix.of_signs or not (release.matrix.centred and release.matrix.has_matrix)):
+        raise AttributeError(
+            "A likelihood needs a released mean and matrix. Fit with bounds or a norm_bound, center=True and a "
+            "mechanism that releases a matrix."
+        )
 
 
 def _angles(release: Release, name: str) -> FloatArray | None:
@@ -82,6 +96,8 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
     n_components : int, float, "above_noise" or None
         Number of components. A float in (0, 1) keeps enough components to explain that share of the variance.
         "above_noise" keeps the components that are distinguishable from noise, at least one. None keeps all.
+    whiten : bool
+        Whether `transform` divides projections by the released standard deviations, as in scikit-learn.
     epsilon : float
         Privacy budget of one fit. Every call of `fit` spends it again.
     delta : float
@@ -133,6 +149,8 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,) or None
         Private estimates of the variance along each component, and of its share of the total. None if the mechanism
         releases no variances.
+    singular_values_, noise_variance_ : ndarray of shape (n_components,), float; or None
+        The same as singular values, and the mean variance beside the components, as in scikit-learn.
     explained_variance_interval_ : ndarray of shape (n_components, 2)
         95 % confidence intervals for these variances, for the privacy noise: of the clipped rows, or of Kendall's tau
         with ``statistic="kendall"``. `release_.intervals.about` says which.
@@ -172,59 +190,77 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
     """
 
     n_components: int | float | str | None = field(default=None, kw_only=False)
+    whiten: bool = False
 
-    covariance_ = ReleaseAttribute(
+    components_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        lambda release: release.matrix.of_all(release.components, 0.0), "Principal directions of the scaled features."
+    )
+    mean_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        lambda release: release.matrix.of_all(release.mean, 0.0), "The mean that `transform` subtracts."
+    )
+    n_components_: ClassVar[ReleaseAttribute[int]] = ReleaseAttribute(
+        lambda release: len(release.components), "Number of components."
+    )
+    covariance_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
         lambda release: release.covariance,
         "The released matrix, shrunk, in the units of the features; None where only a subspace was released.",
     )
-    correlation_ = ReleaseAttribute(
+    correlation_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
         lambda release: release.correlation, "Correlations: `covariance_` scaled to a diagonal of 1."
     )
-    explained_variance_ = ReleaseAttribute(
+    explained_variance_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
         lambda release: release.explained_variance,
         "Variances along the components, of the scaled features; None where none were released.",
     )
-    explained_variance_ratio_ = ReleaseAttribute(
+    explained_variance_ratio_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
         lambda release: release.explained_variance_ratio,
         "Share of the total variance for each component; None where no variances were released.",
     )
-    explained_variance_interval_ = ReleaseAttribute(
+    singular_values_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+        lambda release: release.spectrum.singular_values,
+        "Singular values of the centred, scaled rows; None where no variances were released.",
+    )
+    noise_variance_: ClassVar[ReleaseAttribute[float | None]] = ReleaseAttribute(
+        lambda release: release.spectrum.noise_variance,
+        "Mean variance beside the components, as in probabilistic PCA; None where no variances were released.",
+    )
+    explained_variance_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
         with_known_noise(lambda release: release.explained_variance_interval),
         "95 % confidence intervals for the variances along the components (see `release_.intervals.about`).",
     )
-    explained_variance_interval_kind_ = ReleaseAttribute(
+    explained_variance_interval_kind_: ClassVar[ReleaseAttribute[tuple[str, ...]]] = ReleaseAttribute(
         with_known_noise(lambda release: release.spectrum.explained_variance_interval_kind),
         'For each interval "exact distribution" or "approximate".',
     )
-    explained_variance_ratio_interval_ = ReleaseAttribute(
+    explained_variance_ratio_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
         with_known_noise(lambda release: release.spectrum.explained_variance_ratio_interval),
         "95 % confidence intervals for the shares of the components (see `release_.intervals.about`).",
     )
-    captured_variance_ = ReleaseAttribute(
+    captured_variance_: ClassVar[ReleaseAttribute[float | None]] = ReleaseAttribute(
         lambda release: release.spectrum.captured_variance,
         "Variance along all components together; None where no variances were released.",
     )
-    captured_variance_ratio_ = ReleaseAttribute(
+    captured_variance_ratio_: ClassVar[ReleaseAttribute[float | None]] = ReleaseAttribute(
         lambda release: release.spectrum.captured_variance_ratio,
         "Share of the total variance for all components together; None where no variances were released.",
     )
-    captured_variance_interval_ = ReleaseAttribute(
+    captured_variance_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
         with_known_noise(lambda release: release.spectrum.captured_variance_interval),
         "95 % confidence interval for the variance along all components together.",
     )
-    captured_variance_ratio_interval_ = ReleaseAttribute(
+    captured_variance_ratio_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
         with_known_noise(lambda release: release.spectrum.captured_variance_ratio_interval),
         "95 % confidence interval for the share of all components together.",
     )
-    above_noise_ = ReleaseAttribute(
+    above_noise_: ClassVar[ReleaseAttribute[NDArray[np.bool_]]] = ReleaseAttribute(
         with_known_noise(lambda release: release.above_noise),
         "Whether each component is distinguishable from noise; the probability of too many is at most 5 %.",
     )
-    angle_ = ReleaseAttribute(
+    angle_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
         with_known_noise(lambda release: _angles(release, "angle")),
         "Expected angles between the components and the true ones, in degrees; 90 if undetermined.",
     )
-    angle_bound_ = ReleaseAttribute(
+    angle_bound_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
         with_known_noise(lambda release: _angles(release, "angle_bound")),
         "95 % bounds on these angles, in degrees; 90 if undetermined.",
     )
@@ -264,16 +300,16 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
         wanted: int | float | str | None = self._chosen_later()
         if wanted is None and self.n_components is not None:
             wanted = integer_between("n_components", self.n_components, 1, n_features)
-        return ComponentsRequest(wanted, correlation=bool(self.standardize))
+        return ComponentsRequest(wanted, truth_value("whiten", self.whiten), correlation=bool(self.standardize))
 
     def _needs(self) -> Needs:
-        k = self.n_components
+        k, whiten = self.n_components, truth_value("whiten", self.whiten)
         return Needs(
             type(self).__name__,
-            matrix=False,
+            matrix=whiten,
             variances=isinstance(k, str | float | np.floating),
             known_noise=isinstance(k, str),
-            lengths=False,
+            lengths=whiten,
             n_directions=int(k) if isinstance(k, Integral) else None,
         )
 
@@ -284,9 +320,7 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
         return self._fit(X, **options, needs=replace(self._needs(), units=True)).transform(X)
 
     def _interpret(self, release: Release) -> None:
-        of_all = release.matrix.of_all
-        self.components_, self.mean_ = of_all(release.components, 0.0), of_all(release.mean, 0.0)
-        self.n_components_ = len(self.components_)
+        _ = release.components  # warns of those that are not distinguishable from noise
 
     def transform(self, X: Any) -> Any:
         """Project rows, in any form that `fit` takes, on the components.
@@ -300,9 +334,40 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
         """Map projections back to the space of the features."""
         return rows_of_projections(self, X)
 
+    def summary(self) -> Summary:
+        """Return tables of the components and their loadings with their errors. Nothing is spent."""
+        check_is_fitted(self)
+        return self.release_.summary()
+
     def get_covariance(self) -> FloatArray:
         """Return the released covariance matrix, shrunk, in the units of the features."""
         return released_covariance(self)
+
+    def get_precision(self) -> FloatArray:
+        """Return the inverse of the covariance, in which no variance is below the noise."""
+        check_is_fitted(self)
+        return precision(self.release_)
+
+    @available_where(_has_density)
+    def score_samples(self, X: Any) -> Any:
+        """Return the log-likelihood of each row for the released mean and covariance.
+
+        The likelihoods of private rows are private data; do not publish them. ``release_.to_sklearn()`` has those of
+        the model with `n_components` alone.
+        """
+        inverse, release = self.get_precision(), self.release_
+        constant = np.linalg.slogdet(inverse)[1] - len(inverse) * np.log(2 * np.pi)
+
+        def likelihoods(rows: Any) -> FloatArray:
+            return np.asarray((constant - release.mahalanobis(rows)) / 2)
+
+        return of_rows(self, X, release.origin.schema, likelihoods, ["log_likelihood"], dtype=np.float64)
+
+    @available_where(_has_density)
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the average log-likelihood of rows; that of private rows is private data."""
+        del y
+        return float(np.mean(self.score_samples(X)))
 
     @property
     def _n_features_out(self) -> int:

@@ -22,6 +22,8 @@ from ..mechanisms.budget import BudgetShare
 from ..mechanisms.choices import GaussianSearch, PureSearch, Search, noise_scale
 from ..mechanisms.diagonal import DiagonalMechanism
 from ..mechanisms.gaussian import Gaussian
+from ..moments.column_counts import SIZES
+from ..moments.counts import NORM_GRID
 from ..moments.row_rule import RowRule
 from ..releases.matrix import FOR_UNITS, without_units
 from ..releases.origin import Request
@@ -33,6 +35,7 @@ from .preparation import (
     FitParameters,
     Needs,
     RowPreparation,
+    check_published,
     possible_preparations,
     prepared,
     prepared_about_medians,
@@ -41,6 +44,7 @@ from .preparation import (
 from .split import (
     GAUSSIAN_NORM_SHARE,
     MEDIAN_SHARES,
+    NORM_AFTER_RANGES_SHARE,
     NORM_SHARE,
     RANGES_SHARES,
     SCREENED_FROM,
@@ -66,7 +70,10 @@ LEAST_ROWS = 20
 """Rows times epsilon below which nothing is found: a search goes astray in more than one of twenty."""
 LEAST_MARGINS = Fraction(80, 12)
 """Rows in units of the margin of one search in one feature, below which some range goes astray too often."""
-PAIR_PLACES = 2201
+GAUSSIAN_NORM_MARGINS = 40
+"""Rows in units of the noise of a count, from which on a norm bound takes a share of mu^2. A search leaves at least
+four such units of rows beyond the bound, so at most a tenth of them. By experiment: docs/explanation/raw_tables.md."""
+PAIR_PLACES = SIZES.size
 """Places that the size of a feature is looked for among."""
 COVARIANCE_FROM, CORRELATIONS_FROM, GAUSSIAN_FROM = 2000, 3000, 1500
 """From so many rows on, times d/epsilon, components of rows within private ranges beat those of compared rows.
@@ -136,6 +143,8 @@ def check_enough(n: int, counted: str, epsilon: float, takes: Fraction, what: st
 
 # More rows than any table has: the last route of a plan holds from its number of rows on.
 _MANY_ROWS = 2**50
+# So many rows fit every grid of 16 bits, also where each of them is compared with several others.
+_FEW_ROWS = 2**25
 _STATISTICS = {
     "normalized": "rows brought to length 1",
     "spatial_sign": "directions of differences between rows",
@@ -305,9 +314,11 @@ class Plan:
     made_for: bytes = field(default=b"", repr=False)
     n_rows: int | None = None
 
-    def for_rows(self, n_rows: int) -> "Plan":
-        """Return the plan of a table with this public number of rows: the route that runs, alone."""
-        return replace(self, routes=((0, self.route(n_rows)),), n_rows=n_rows)
+    def for_rows(self, n_rows: int, needs: Needs) -> "Plan":
+        """Return the plan of a table with this public number of rows: the route that runs, alone; or refuse it."""
+        route = self.route(n_rows)
+        route.check(needs, n_rows)
+        return replace(self, routes=((0, route),), n_rows=n_rows)
 
     def route(self, n_rows: int) -> Route:
         """Return the route of so many rows."""
@@ -359,7 +370,7 @@ class Plan:
         # A plan for a number of rows has one of the possible preparations, and does not tell which.
         planned = self.preparation_for(features.n_features)
         for here in possible_preparations(parameters, needs, features):
-            if planned.bound == here.bound and planned.ranges == here.ranges:
+            if planned.bound == replace(here, bits=planned.bits).bound and planned.ranges == here.ranges:
                 return
         raise InvalidParameterError(
             "The plan was made without the schema or the names of this table; make it from them."
@@ -373,8 +384,8 @@ class Plan:
             )
         if features.reads_once and any(route.split.chosen for _, route in self.routes):
             raise InvalidDataError(
-                "These rows come once only, and a private choice of bounds reads them twice; give norm_bound, bounds "
-                "or a schema with ranges, or a table or a file in place of the stream."
+                "These rows are read once only, and a private choice of bounds reads them twice; give norm_bound, "
+                "bounds or a schema with ranges, or a table or a file in place of the stream or the database."
             )
 
     def check_transform(self, n_rows: int, request: Request) -> None:
@@ -476,26 +487,46 @@ def plan_fit(
     n_rows : int, optional
         Number of rows, where it is known and public: the plan then has one route.
     made_for : bytes
-        What `Plan.check_made_for` compares.
+        What `Plan.check_made_for` compares: parameters with the same bytes have the same routes, which are then made
+        once. Empty where the parameters have none.
     """
     rows = None if n_rows is None else integer_between("n_rows", n_rows, 0)
-    preparation = prepared(parameters, needs, features)
+    many = rows if parameters.adjacency is Adjacency.REPLACE_ONE and rows is not None and rows > _FEW_ROWS else None
+    make = _routes_made_once if made_for else _all_routes
+    plan = Plan(features.n_features, make(_Asked(made_for, parameters), needs, features, many), made_for)
+    if rows is not None:
+        return plan.for_rows(rows, needs)
+    plan.most_rows.check(needs, None)
+    return plan
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Parameters that are the same where their bytes are."""
+
+    made_for: bytes
+    parameters: FitParameters = field(compare=False)
+
+
+def _all_routes(asked: _Asked, needs: Needs, features: Features, n_rows: int | None) -> Routes:
+    """Return the routes of all numbers of rows, on a grid for so many."""
+    parameters = asked.parameters
+    preparation = prepared(parameters, needs, features).for_rows(n_rows)
     routes = _routes(parameters, needs, features, preparation)
-    adjacency = parameters.adjacency
     pooled = preparation.unit_weight == "by_rows"
     if (
         preparation.norm is None
-        and adjacency is Adjacency.REPLACE_ONE
+        and parameters.adjacency is Adjacency.REPLACE_ONE
         and not (needs.lengths or parameters.center or pooled)
     ):
         # So few rows that a bound would clip more than half of them are brought to length 1.
-        unit, epsilon = preparation.of_unit_rows(), routes[-1][1].cost("norm_bound")
+        unit, epsilon = preparation.of_unit_rows(), routes[0][1].cost("norm_bound")
         few = _routes(parameters, needs, features, unit)
         below = _crossing(lambda n: n < too_few_to_clip(_at(few, n).mechanism, unit.bound, epsilon))
         routes = _joined(few, below, routes)
     with_ranges = prepared_with_ranges(parameters, needs, features)
     if with_ranges is not None:
-        many = _routes(parameters, needs, features, with_ranges)
+        many = _routes(parameters, needs, features, with_ranges.for_rows(n_rows))
         # All features have noise, searched or not.
         takes = rows_for_ranges(_at(many, 0).range_search(), features.n_features)
         if not (parameters.standardize and needs.units):  # which signs of differences tell nothing about
@@ -509,11 +540,13 @@ def plan_fit(
         for times_d, times, medians, norm in MEDIAN_SHARES:
             below = math.ceil(max(times_d * features.n_features, times) / whole)
             private = Split(medians=medians, norm=norm)
-            routes = _joined(routes, below, _routes_with(parameters, needs, features, about_medians, private))
-    plan = Plan(features.n_features, routes, made_for)
-    plan = plan if rows is None else plan.for_rows(rows)
-    plan.most_rows.check(needs, rows)
-    return plan
+            prepared_for_rows = about_medians.for_rows(n_rows)
+            routes = _joined(routes, below, _routes_with(parameters, needs, features, prepared_for_rows, private))
+    return routes
+
+
+# Of public records alone: no number of rows is among them but one that was declared, or is public, and very large.
+_routes_made_once = lru_cache(maxsize=64)(_all_routes)
 
 
 def route_of_moments(
@@ -536,11 +569,17 @@ def route_of_moments(
 def _routes(parameters: FitParameters, needs: Needs, features: Features, preparation: RowPreparation) -> Routes:
     """Return the routes of rows that are prepared in one way."""
     if not preparation.ranges:
-        private = Split(norm=NORM_SHARE * (preparation.norm is None))
-        return _routes_with(parameters, needs, features, preparation, private)
+        routes = _routes_with(
+            parameters, needs, features, preparation, Split(norm=NORM_SHARE * (preparation.norm is None))
+        )
+        gaussian = () if preparation.norm is not None else _gaussian_routes(parameters, needs, features, preparation)
+        return _joined(routes, _rows_for_gaussian_norm(gaussian[-1][1]), gaussian) if gaussian else routes
     # The more rows there are, the less of the budget ranges take.
-    shares = [Split(ranges=share, norm=NORM_SHARE * (preparation.norm is None)) for share in RANGES_SHARES]
-    tiers = [_routes_with(parameters, needs, features, preparation, private) for private in shares]
+    tiers = [
+        _gaussian_routes(parameters, needs, features, preparation, share)
+        or _routes_with(parameters, needs, features, preparation, Split(ranges=share, norm=NORM_SHARE))
+        for share in RANGES_SHARES
+    ]
     routes = tiers[0]
     for tier in tiers[1:]:
         routes = _joined(routes, _rows_of_tier(tier, len(preparation.ranges)), tier)
@@ -550,6 +589,15 @@ def _routes(parameters: FitParameters, needs: Needs, features: Features, prepara
 def _rows_of_tier(tier: Routes, n_searched: int) -> int:
     """Return from how many rows on the shares of some routes suffice to find ranges, also of columns with ties."""
     return math.ceil(2 * rows_for_ranges(_at(tier, 0).range_search(), n_searched))
+
+
+def _rows_for_gaussian_norm(route: Route) -> int:
+    """Return from how many rows on a share of mu^2 finds a norm bound at least as well as a share of epsilon.
+
+    With fewer, the noise of a bisection would put more rows beyond the bound than the noise of the matrix calls for.
+    """
+    portion = BudgetShare(route.mechanism.epsilon, route.mechanism.delta, route.split.gaussian_norm)
+    return math.ceil(GAUSSIAN_NORM_MARGINS * portion.count_sd(NORM_GRID.size))
 
 
 def _routes_with(
@@ -563,25 +611,6 @@ def _routes_with(
     if not ranges:  # which put features on different scales
         screening, epsilon = _screened(parameters, needs, preparation.bound.rule, features.n_features, left)
     found = _divided(parameters, needs, features, preparation, epsilon)
-    if ranges and _in_mu(found[-1][1]):
-        # All of it is one Gaussian budget, whose parts add up in squares.
-        undiminished = _divided(parameters, needs, features, preparation, decimal_below(whole))
-        gaussian = tuple(one for one in undiminished if _in_mu(one[1]))
-        if gaussian:
-            return tuple(
-                (
-                    rows if at else 0,
-                    Route(
-                        preparation,
-                        mechanism,
-                        split.after(ranges, GAUSSIAN_NORM_SHARE),
-                        preparation.bound.rule,
-                        {},
-                        features.assumptions,
-                    ),
-                )
-                for at, (rows, mechanism, split) in enumerate(gaussian)
-            )
     return tuple(
         (
             rows,
@@ -596,6 +625,30 @@ def _routes_with(
             ),
         )
         for rows, mechanism, split in found
+    )
+
+
+def _gaussian_routes(
+    parameters: FitParameters,
+    needs: Needs,
+    features: Features,
+    preparation: RowPreparation,
+    ranges: Fraction = Fraction(0),
+) -> Routes:
+    """Return the routes on which private choices take shares of mu^2; none where the mechanism is not Gaussian.
+
+    All of the fit is then one Gaussian budget, whose parts add up in squares.
+    """
+    found = _divided(parameters, needs, features, preparation, decimal_below(exact(budget_epsilon(parameters.epsilon))))
+    gaussian = [one for one in found if _in_mu(one[1])] if _in_mu(found[-1][1]) else []
+    rule, assumptions = preparation.bound.rule, features.assumptions
+    norm = NORM_AFTER_RANGES_SHARE if ranges else GAUSSIAN_NORM_SHARE
+    return tuple(
+        (
+            rows if at else 0,
+            Route(preparation, mechanism, split.after(ranges, norm), rule, {}, assumptions),
+        )
+        for at, (rows, mechanism, split) in enumerate(gaussian)
     )
 
 
@@ -626,6 +679,7 @@ def _divided(
 ) -> DividedByRows:
     """Return the mechanisms of a fit at this epsilon, and how their budgets are divided, by the number of rows."""
     rule, mechanisms = preparation.bound.rule, _mechanisms(parameters, needs, features.n_features, epsilon)
+    check_published(parameters, features)
     needs.check_rule(rule, parameters.standardize)
     if features.reads_once:
         check_read_once(parameters.stages)

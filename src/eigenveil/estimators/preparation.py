@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from ..errors import (
     MOST_FEATURES,
+    CapacityError,
     InvalidDataError,
     InvalidParameterError,
     column_in_words,
@@ -32,9 +32,12 @@ from ..tables.base import Source
 from ..tables.schema import Schema, identifies
 from .inputs import checked_schema, checked_unit_column
 from .split import checked_stages
+from .wrappers import Estimator
 
 AUTO = "auto"
 """The statistic that is chosen by what is public."""
+MOST_BITS, LEAST_BITS = 16, 8
+"""Resolution of the grid of integer rows: as fine as their public number allows. 16 bits do for 8.6e8 clipped rows."""
 CHOICES = {
     "bounds": "the ranges of the features",
     "medians": "the medians of the features",
@@ -83,7 +86,7 @@ class FitParameters:
     stages: object
 
     @classmethod
-    def of(cls, estimator: BaseEstimator) -> Self:
+    def of(cls, estimator: Estimator) -> Self:
         """Return the parameters of an estimator, or refuse one that has no meaning."""
         given = {field.name: getattr(estimator, field.name) for field in fields(cls)}
         checked = {
@@ -172,7 +175,9 @@ class Needs:
             return
         # The noise that the mean has by a constant in the rows; one that is measured first is asked for as many.
         root = (mechanism.n_features - 1) ** 0.5
-        noise = (mechanism.noise_sd(n_rows) or 0.0) * rule.reach_squared / rule.constant_value / (rule.norm / root)
+        noise = (
+            (mechanism.noise_sd(max(n_rows, 1)) or 0.0) * rule.reach_squared / rule.constant_value / (rule.norm / root)
+        )
         most = min(_MEAN_NOISE, _EDGE_NOISE / root)
         if noise > most:
             factor = math.ceil(10 * noise / most) / 10
@@ -321,6 +326,16 @@ class Features:
         )
 
 
+def public_rows(source: Source, adjacency: Adjacency) -> int | None:
+    """Return the number of rows, or None where it is private or not known before they are read.
+
+    None for a table without rows too, which the fit refuses.
+    """
+    if adjacency is not Adjacency.REPLACE_ONE or getattr(source, "by_unit", False):
+        return None
+    return getattr(source, "n_rows", None) or None
+
+
 def _names_of(bounds: object, d: int) -> tuple[str, ...] | None:
     """Return the names of so many features by which bounds are given, in that order; None without names."""
     if not isinstance(bounds, Mapping) or not all(isinstance(name, str) for name in bounds):
@@ -368,7 +383,7 @@ class RowPreparation:
         The largest public weight of a row, where rows have weights.
     given : mapping
         The bounds that the caller gave, as `Origin` records them.
-    most_untied : int, optional
+    most_untied, bits : int, optional
         As in `RowRule`.
     """
 
@@ -387,11 +402,30 @@ class RowPreparation:
     most_weight: float | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
     most_untied: int | None = None
+    bits: int = MOST_BITS
 
     @property
     def chosen(self) -> tuple[str, ...]:
         """What is to be found privately."""
         return ("bounds",) * bool(self.ranges) + ("norm_bound",) * (self.norm is None)
+
+    def for_rows(self, n_rows: int | None) -> "RowPreparation":
+        """Return the preparation on the finest grid on which the sums of so many rows fit int64, or refuse them.
+
+        Where their number is not public, or not known, the grid stays as it is.
+        """
+        bits = MOST_BITS
+        while n_rows is not None and bits >= LEAST_BITS:
+            rule = replace(self, bits=bits).bound.rule
+            if rule.fits(n_rows):
+                break
+            bits -= 1
+        if bits < LEAST_BITS:
+            raise CapacityError(
+                f"The sums of {n_rows:,} rows do not fit int64, not even on a grid of {LEAST_BITS} bits; use fewer "
+                "rows."
+            )
+        return self if bits == self.bits else replace(self, bits=bits)
 
     def of_unit_rows(self) -> "RowPreparation":
         """Return the preparation that takes the directions of the statistic, whatever their lengths."""
@@ -437,6 +471,7 @@ class RowPreparation:
         """The rule at work; with norm 1 where it is not found yet, on the same grid."""
         bound = RowBound(
             self.norm_or_one,
+            bits=self.bits,
             shift=None if self.shift is None else tuple(self.shift.tolist()),
             scale=None if self.scale is None else tuple(self.scale.tolist()),
             constant=self.norm_or_one * self._constant_share if self.center else None,
@@ -621,6 +656,17 @@ def _has_public_bound(parameters: FitParameters, features: Features | None) -> b
 
 def _only_indicators(parameters: FitParameters, features: Features) -> bool:
     return not features.without_public_range and parameters.bounds is parameters.norm_bound is None
+
+
+def check_published(parameters: FitParameters, features: Features) -> None:
+    """Refuse the constants of a paper for rows of which no bound is public: the papers have rows of norm at most 1."""
+    options = parameters.mechanism_options
+    published = isinstance(options, Mapping) and options.get("calibration") == "paper"
+    if published and not _has_public_bound(parameters, features):
+        raise InvalidParameterError(
+            "calibration='paper' is for rows of bounded norm, as the papers have them; give norm_bound (and "
+            "center=False, since the papers do not centre), or leave calibration out."
+        )
 
 
 def check_one_pass(parameters: FitParameters, needs: Needs) -> None:

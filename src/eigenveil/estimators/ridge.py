@@ -1,20 +1,24 @@
 """`PrivateRidge`: differentially private ridge regression from one released second moment of [X, y]."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number, quoted
+from ..errors import InvalidDataError, InvalidParameterError, integer_between, number_from_zero, quoted, truth_value
 from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request
 from ..releases.record import Release
+from ..releases.regression import Regression
+from ..releases.summary import Summary
 from ..tables.frames import as_frame
 from ..tables.schema import Schema
-from .base import PrivateEstimator, names_unknown_parameters, passes_once
+from .base import PrivateEstimator, ReleaseAttribute, names_unknown_parameters, passes_once
 from .inputs import available_where, checked_pair, of_rows
 from .plan import Plan
 from .preparation import Needs
@@ -30,15 +34,16 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
     Parameters
     ----------
     alpha : float, optional
-        Regularization per row (the alpha of scikit-learn divided by n). Default: chosen from the noise scale.
+        Regularization per row (the alpha of scikit-learn divided by n); 0 is least squares. Default: chosen from the
+        noise scale.
     target : str or int, optional
         Column to predict, if `fit` gets a table and no `y`.
     norm_bound, bounds, schema
         As in `PrivatePCA`, for the row [x, y]: the target is the last column, or its own column in a table. In `bounds`
         by name, a separate `y` has its own name or "y". A schema requires `target`. Without any of them, ranges are
         estimated privately; a fit with too few rows for that is refused.
-    center : bool
-        Whether to fit an intercept.
+    fit_intercept : bool
+        Whether to fit an intercept; `center` in the other estimators.
     epsilon, delta, mechanism, mechanism_options, adjacency, stages, ledger, random_state
         As in `PrivatePCA`.
 
@@ -50,14 +55,14 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         Share of the variance of the target that the fit explains, from the same release.
     coef_interval_ : ndarray of shape (n_features, 2)
         95 % confidence intervals for the least-squares coefficients of the clipped rows, for the privacy noise. Each
-        interval is widened to include `coef_`, which the ridge shrinks. Infinite where the noise does not determine
-        the coefficient.
+        interval is widened to include `coef_`, which the ridge shrinks. Infinite where no finite interval is honest;
+        `release_.regression.reduced` then has the regression on the features that can be resolved.
     r2_interval_ : ndarray of shape (2,)
         The same for the R² of least squares.
     intercept_error_ : float
         Standard error of the intercept.
     determined_ : bool
-        Whether the smallest variance of the features in any direction is distinguishable from noise.
+        Whether all coefficients have finite intervals.
     alpha_ : float
     guarantee_, release_, mechanism_, norm_bound_
         As in `PrivatePCA`.
@@ -73,8 +78,39 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
 
     alpha: float | None = field(default=None, kw_only=False)
     target: int | str | None = None
+    fit_intercept: bool = True
+    center: ClassVar[Any] = property(lambda model: truth_value("fit_intercept", model.fit_intercept))  # type: ignore[misc]
     standardize: bool = field(default=False, init=False)
     statistic: str = field(default="auto", init=False)
+
+    coef_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        lambda release: _regression(release).coef, "Coefficients of the features."
+    )
+    intercept_: ClassVar[ReleaseAttribute[float]] = ReleaseAttribute(
+        lambda release: _regression(release).intercept, "Intercept."
+    )
+    r2_: ClassVar[ReleaseAttribute[float]] = ReleaseAttribute(
+        lambda release: _regression(release).r2, "Share of the variance of the target that the fit explains."
+    )
+    alpha_: ClassVar[ReleaseAttribute[float]] = ReleaseAttribute(
+        lambda release: _regression(release).alpha, "Regularization per row."
+    )
+    coef_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        lambda release: _regression(release).coef_interval, "95 % confidence intervals for the coefficients."
+    )
+    r2_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        lambda release: _regression(release).r2_interval, "95 % confidence interval for the R² of least squares."
+    )
+    intercept_error_: ClassVar[ReleaseAttribute[float]] = ReleaseAttribute(
+        lambda release: _regression(release).intercept_error, "Standard error of the intercept."
+    )
+    determined_: ClassVar[ReleaseAttribute[bool]] = ReleaseAttribute(
+        lambda release: _regression(release).determined, "Whether the noise leaves every direction of the features."
+    )
+    scale_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        lambda release: release.scale[list(_regression(release).features)],
+        "The factors that features are multiplied by.",
+    )
 
     def fit(
         self,
@@ -133,11 +169,11 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         super().partial_fit(table)
         self.n_features_in_ = self._collected.n_features - 1
         if y is not None and hasattr(self, "feature_names_in_"):
-            self.feature_names_in_ = self.feature_names_in_[:-1]
+            self.feature_names_in_: NDArray[Any] = self.feature_names_in_[:-1]
         return self
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
-        alpha = None if self.alpha is None else positive_number("alpha", self.alpha)
+        alpha = None if self.alpha is None else number_from_zero("alpha", self.alpha)
         if n_features < 2:
             raise InvalidDataError("A regression needs a target and at least one other column; give more columns.")
         if self.target is None:
@@ -158,17 +194,24 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         return Needs(type(self).__name__, known_noise=True, target=True)
 
     def _interpret(self, release: Release) -> None:
-        fit = release.regression
-        assert fit is not None
-        self.coef_, self.intercept_, self.r2_, self.alpha_ = fit.coef, fit.intercept, fit.r2, fit.alpha
-        self.coef_interval_, self.r2_interval_ = fit.coef_interval, fit.r2_interval
-        self.intercept_error_, self.determined_ = fit.intercept_error, fit.determined
+        fit = _regression(release)  # warns of a target that is not distinguishable from noise
         # From here on the estimator is about the features alone.
         features = list(fit.features)
         self.n_features_in_ = len(features)
-        self.scale_ = self.scale_[features]
         if hasattr(self, "feature_names_in_"):
             self.feature_names_in_ = self.feature_names_in_[features]
+
+    def summary(self, *, base: Mapping[str, str] | None = None) -> Summary:
+        """Return the table of coefficients with their standard errors and intervals. Nothing is spent.
+
+        Parameters
+        ----------
+        base : mapping, optional
+            Base level of categorical columns, by name. Coefficients of the other categories are differences from it,
+            so they are not those of `coef_`.
+        """
+        check_is_fitted(self)
+        return self.release_.summary(base=base)
 
     def predict(self, X: Any) -> Any:
         """Return predictions; those for private rows are private data themselves.
@@ -191,6 +234,12 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # noise of epsilon = 1 on a few hundred rows is meant to hide them
         return tags
+
+
+def _regression(release: Release) -> Regression:
+    fit = release.regression
+    assert fit is not None
+    return fit
 
 
 def _with_target(X: Any, y: Any) -> Any:

@@ -1,7 +1,7 @@
 """`PrivateScaler`: scikit-learn's StandardScaler with a privacy guarantee."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..errors import NoiseWarning, warn_caller
 from ..numerics import FloatArray
 from ..releases.record import Release
-from .base import PrivateEstimator, names_unknown_parameters
+from .base import PrivateEstimator, ReleaseAttribute, names_unknown_parameters
 from .inputs import check_read_again, of_rows
 from .preparation import Needs
 
@@ -57,20 +57,27 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     statistic: str = field(default="clipped", init=False)
     stages: int | str = field(default="auto", init=False)
 
+    mean_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(lambda release: release.mean, "The released mean.")
+    var_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        lambda release: _variances(release), "The released variances, shrunk."
+    )
+    scale_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        lambda release: np.sqrt(np.maximum(_variances(release), _least(release))),
+        "The standard deviations that rows are divided by, at least those that are distinguishable from noise.",
+    )
+
     def _needs(self) -> Needs:
         return Needs(type(self).__name__, public_ranges=True)
 
     def _interpret(self, release: Release) -> None:
-        self.mean_, self.var_ = release.mean, np.diag(np.asarray(release.covariance)).copy()
-        least = _DISTINGUISHABLE * (release.noise_sd or 0.0) / release.scale**2
-        n_below = int(np.sum(self.var_ < least))
+        raw = np.diag(release.matrix.scaled_matrix) / release.scale**2
+        n_below = int(np.sum(raw < _least(release)))
         if n_below:
             warn_caller(
-                f"The variances of {n_below} of {len(least)} features are not distinguishable from noise; their scale "
+                f"The variances of {n_below} of {len(raw)} features are not distinguishable from noise; their scale "
                 "is a bound from the noise. Use more rows, a larger epsilon, or narrower ranges.",
                 NoiseWarning,
             )
-        self.scale_ = np.sqrt(np.maximum(self.var_, least))
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit and return the scaled rows. The scaled rows are private data; do not publish them."""
@@ -97,3 +104,12 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _variances(release: Release) -> FloatArray:
+    return np.diag(np.asarray(release.covariance)).copy()
+
+
+def _least(release: Release) -> FloatArray:
+    """Return the least variances that are distinguishable from noise."""
+    return np.asarray(_DISTINGUISHABLE * (release.noise_sd or 0.0) / release.scale**2)

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass, field
 from numbers import Integral
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import integer_between
 from ..releases.origin import Request, SparseRequest
 from ..releases.record import Release
-from .base import names_unknown_parameters
+from .base import ReleaseAttribute, names_unknown_parameters
 from .pca import PrivatePCA
 from .preparation import Needs
 
@@ -56,10 +58,21 @@ class PrivateSparsePCA(PrivatePCA):
     """
 
     n_components: int = field(default=1, kw_only=False)
+    whiten: bool = field(default=False, init=False)
     penalty: float | None = None
     tol: float = 1e-4
     max_iter: int = 500
     stages: int | str = field(default="auto", init=False)
+
+    kept_: ClassVar[ReleaseAttribute[NDArray[np.int_]]] = ReleaseAttribute(
+        lambda release: _kept(release), "Features that the release describes."
+    )
+    support_: ClassVar[ReleaseAttribute[NDArray[np.int_]]] = ReleaseAttribute(
+        lambda release: _kept(release)[release.spectrum.sparse.support], "Features with a nonzero loading."
+    )
+    n_iter_: ClassVar[ReleaseAttribute[int]] = ReleaseAttribute(
+        lambda release: release.spectrum.sparse.n_iter, "Iterations of the optimization."
+    )
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
         del feature_names
@@ -71,8 +84,7 @@ class PrivateSparsePCA(PrivatePCA):
         k = int(self.n_components) if isinstance(self.n_components, Integral) else None
         return Needs(type(self).__name__, known_noise=True, lengths=False, even_noise=True, n_sparse=k)
 
-    def _interpret(self, release: Release) -> None:
-        super()._interpret(release)
-        screening, all_features = release.origin.screening, range(release.n_features)
-        self.kept_ = np.array(all_features if screening is None else screening.kept)
-        self.support_, self.n_iter_ = self.kept_[release.spectrum.sparse.support], release.spectrum.sparse.n_iter
+
+def _kept(release: Release) -> NDArray[np.int_]:
+    screening = release.origin.screening
+    return np.array(range(release.n_features) if screening is None else screening.kept)

@@ -19,14 +19,15 @@ from ..mechanisms.budget import MOST_WEIGHT, BudgetShare, at_share
 from ..mechanisms.gaussian import Gaussian
 from ..moments.counts import NORM_GRID
 from ..moments.row_rule import RowRule
+from ..releases.file import MEANS
 
 STAGES = (1, 2, "auto")
 RANGES_SHARES = Fraction(16, 25), Fraction(8, 25), Fraction(4, 25)
 """Of the budget, for ranges of the features that are found privately: the less, the more rows there are.
 
 Of epsilon, or of mu^2 where the mechanism is Gaussian and its budget can be divided."""
-NORM_SHARE, GAUSSIAN_NORM_SHARE = Fraction(1, 10), Fraction(1, 50)
-"""Of epsilon, and of mu^2, for a norm bound that is found privately."""
+NORM_SHARE, GAUSSIAN_NORM_SHARE, NORM_AFTER_RANGES_SHARE = Fraction(1, 10), Fraction(3, 50), Fraction(1, 50)
+"""For a norm bound that is found privately: of epsilon; of mu^2; of mu^2 where ranges were found before."""
 MEDIAN_SHARES = (
     (300, 2400, Fraction(1, 8), Fraction(1, 20)),
     (1000, 3000, Fraction(1, 25), Fraction(1, 25)),
@@ -48,10 +49,14 @@ MEAN_SHARES = ((20, Fraction(1, 10)), (100, Fraction(1, 20)))
 """From this many rows, times mu and by the root of the features, on: the share of mu^2 for a mean measured first.
 
 With fewer, what the noise leaves of the mean in the rows weighs more than a constant that is appended to them."""
-MEANS = ("mean", "mean_again")
-"""A mean is measured in so many rounds at most, each with an equal part of its share, and has these names."""
-RESIDUAL_NORM_SHARE, NORM_SEARCHES = Fraction(3, 50), len(MEANS) + 1
+USUAL_ROUNDS = 2
+"""Rounds that the share of the mean is for, in equal parts. Further ones, up to `MEANS`, take as much each."""
+RESIDUAL_NORM_SHARE, NORM_SEARCHES = Fraction(3, 50), USUAL_ROUNDS + 1
 """The share of mu^2 that finds bounds for rows, before the mean of each round and after the last, in equal parts."""
+MUCH_NARROWER = 2 / 5
+"""A round whose bound is at most this part of the one before is followed by another: public bounds were far too wide,
+and what the noise on the mean of wide rows has left is still large beside the rows. By experiment:
+docs/explanation/raw_tables.md."""
 PILOT_SHARE, PRECONDITIONED_NORM_SHARE = Fraction(1, 10), Fraction(1, 50)
 """Of what the mean leaves for the matrix: the share of a pilot estimate, and of a bound for preconditioned rows."""
 SCREENING_SHARE, TEST_SHARE, SCREENED_FROM = Fraction(1, 4), Fraction(1, 25), 100
@@ -91,6 +96,9 @@ class Split:
         Share of mu^2 of the mechanism: a mean that is measured first and subtracted.
     residual_norm : Fraction
         Share of mu^2: bounds for rows without their mean.
+    further_rounds : Fraction
+        Share of mu^2: further rounds for the mean, where public bounds turn out to be far too wide. Else the matrix
+        takes this too.
     pilot : Fraction
         Share of mu^2: a pilot estimate of the matrix, for preconditioning.
     preconditioned_norm : Fraction
@@ -109,6 +117,7 @@ class Split:
     gaussian_norm: Fraction = _NONE
     mean: Fraction = _NONE
     residual_norm: Fraction = _NONE
+    further_rounds: Fraction = _NONE
     pilot: Fraction = _NONE
     preconditioned_norm: Fraction = _NONE
     medians: Fraction = _NONE
@@ -116,13 +125,13 @@ class Split:
     @property
     def matrix(self) -> Fraction:
         """The share of mu^2 that is left for the matrix, where all others are spent."""
-        chosen = self.gaussian_ranges + self.gaussian_norm
-        return 1 - chosen - self.mean - self.residual_norm - self.pilot - self.preconditioned_norm
+        chosen, centring = self.gaussian_ranges + self.gaussian_norm, self.mean + self.residual_norm
+        return 1 - chosen - centring - self.further_rounds - self.pilot - self.preconditioned_norm
 
     @property
     def divides_mechanism(self) -> bool:
         """Whether anything is measured at a share of mu^2 before the matrix."""
-        return bool(self.mean or self.pilot or self.gaussian_ranges)
+        return bool(self.mean or self.pilot or self.gaussian_ranges or self.gaussian_norm)
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -133,7 +142,7 @@ class Split:
     def after(self, ranges: Fraction, norm: Fraction) -> "Split":
         """Return the split of a Gaussian budget of which ranges and a norm bound take these shares first."""
         left = 1 - ranges - norm
-        others = ("mean", "residual_norm", "pilot", "preconditioned_norm")
+        others = ("mean", "residual_norm", "further_rounds", "pilot", "preconditioned_norm")
         shares = {name: getattr(self, name) * left for name in others}
         return replace(self, gaussian_ranges=ranges, gaussian_norm=norm, **shares)
 
@@ -152,10 +161,11 @@ class Split:
         if self.gaussian_ranges:
             each = _portion(mechanism, self.gaussian_ranges / SEARCHES / mechanism.n_features)
             each.check_counts(SEARCHED_PLACES, n_rows)
+        if self.gaussian_norm:
             _portion(mechanism, self.gaussian_norm).check_counts(NORM_GRID.size, n_rows)
         if self.mean:
             squared_change, largest = sum_squared(mechanism.adjacency) * 16**rule.bits, n_rows * 4**rule.bits
-            _portion(mechanism, self.mean / len(MEANS)).check(mechanism.n_features, squared_change, largest)
+            _portion(mechanism, self.mean / USUAL_ROUNDS).check(mechanism.n_features, squared_change, largest)
             _portion(mechanism, self.residual_norm / NORM_SEARCHES).check_counts(NORM_PLACES, n_rows)
         if self.pilot:
             if n_rows >= rows_without_pilot(rule):
@@ -167,9 +177,8 @@ class Split:
 
     def one_mean_suffices(self, mechanism: Gaussian, n_rows: int) -> bool:
         """Return whether one round for the mean suffices; docs/explanation/privacy_budget.md derives 2/(s x)."""
-        return (
-            2 * math.sqrt(mechanism.n_features) <= SMALL_ERROR * self.mean / len(MEANS) * n_rows * mechanism.total_mu()
-        )
+        each = SMALL_ERROR * self.mean / USUAL_ROUNDS
+        return 2 * math.sqrt(mechanism.n_features) <= each * n_rows * mechanism.total_mu()
 
     @property
     def without_pilot(self) -> "Split":
@@ -182,7 +191,7 @@ class Split:
         shares = {
             "the ranges of the features": ("up to ", self.gaussian_ranges),
             "the norm bound": ("", self.gaussian_norm),
-            "the mean": ("up to ", self.mean + self.residual_norm),
+            "the mean": ("up to ", self.mean + self.residual_norm + self.further_rounds),
             "a pilot estimate": ("", self.pilot),
             "a bound for preconditioned rows": ("up to ", self.preconditioned_norm),
         }
@@ -268,7 +277,7 @@ def _on_the_grid(norm: float | None) -> bool:
 def _quieter(mechanism: CentralMechanism, constant: CentralMechanism, rule: RowRule) -> bool:
     """Return whether a mean that is first has no more noise than a constant, even for rows without a mean to find."""
     # Where there is no mean to find, a bound is found in each round, and none after the last.
-    spent = MEAN_SHARES[-1][1] + RESIDUAL_NORM_SHARE * len(MEANS) / NORM_SEARCHES
+    spent = MEAN_SHARES[-1][1] + RESIDUAL_NORM_SHARE * USUAL_ROUNDS / NORM_SEARCHES
     first = mechanism.equivalent_sd / math.sqrt(1 - spent)
     return bool(first <= _NOISIER * constant.equivalent_sd * rule.limit_squared / 4**rule.bits)
 
@@ -279,7 +288,11 @@ def divided(mean: Fraction, preconditions: bool) -> Split:
     norm = RESIDUAL_NORM_SHARE if mean else _NONE
     left = (1 - mean - norm) * preconditions
     return Split(
-        mean=mean, residual_norm=norm, pilot=left * PILOT_SHARE, preconditioned_norm=left * PRECONDITIONED_NORM_SHARE
+        mean=mean,
+        residual_norm=norm,
+        further_rounds=(len(MEANS) - USUAL_ROUNDS) * (mean / USUAL_ROUNDS + norm / NORM_SEARCHES),
+        pilot=left * PILOT_SHARE,
+        preconditioned_norm=left * PRECONDITIONED_NORM_SHARE,
     )
 
 

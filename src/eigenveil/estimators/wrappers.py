@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,6 +25,9 @@ from sklearn.base import BaseEstimator
 from ..accounting.ledger import opened_ledger
 from ..errors import InvalidParameterError, PrivacyWarning, warn_caller
 from ..guarantee import ONLY_IF, Assumption, Guarantee
+
+Estimator: TypeAlias = Any
+"""An estimator with the interface of scikit-learn, which has no type information."""
 
 _ROW_BY_ROW = "made one row from each row, and from that row alone"
 
@@ -72,18 +75,18 @@ class FitCount:
         return type(self), (True,)
 
 
-def fit_count(estimator: BaseEstimator) -> FitCount:
+def fit_count(estimator: Estimator) -> FitCount:
     """Return the count that an estimator shares with its clones."""
-    count: FitCount = vars(estimator).setdefault("_fit_count", FitCount())
+    count: FitCount = estimator.__dict__.setdefault("_fit_count", FitCount())
     return count
 
 
-def share_count(estimator: BaseEstimator, clone: BaseEstimator) -> None:
+def share_count(estimator: Estimator, clone: Estimator) -> None:
     """Let a clone count its fits with those of the estimator it was made of."""
     count = fit_count(estimator)
     count.cloned = True
     count.cloned_unseeded |= estimator.random_state is None
-    vars(clone)["_fit_count"] = count
+    clone.__dict__["_fit_count"] = count
 
 
 # Fits under a wrapper, for as long as its object is there: it may hold several estimators, each with its own count.
@@ -207,7 +210,7 @@ class FitContext:
         return [*of_wrapper, (f"{self.estimator} with its clones", self.own)]
 
 
-def fit_context(estimator: BaseEstimator) -> FitContext:
+def fit_context(estimator: Estimator) -> FitContext:
     """Return what is around a fit, as `steps_before` does; refuse a search that nobody counts.
 
     Asked before a row is read. A ledger that cannot be opened is refused here too.
@@ -229,7 +232,7 @@ def fit_context(estimator: BaseEstimator) -> FitContext:
     return context
 
 
-def steps_before(estimator: BaseEstimator) -> FitContext:
+def steps_before(estimator: Estimator) -> FitContext:
     """Return what is around a fit, and warn of what may void its guarantee."""
     calls = list(_calls(sys._getframe(1)))
     wrapper = next((one for one in map(_wrapper, reversed(calls)) if one is not None and one is not estimator), None)
@@ -337,7 +340,7 @@ def _is_of_sklearn(thing: object, names: tuple[str, ...]) -> bool:
     return type(thing).__name__ in names and type(thing).__module__.startswith("sklearn.")
 
 
-def _in_worker(estimator: BaseEstimator, calls: list[Call]) -> bool:
+def _in_worker(estimator: Estimator, calls: list[Call]) -> bool:
     """Tell a worker of joblib: the outermost call of `joblib.parallel` is that of a task, and not of who gave it.
 
     An estimator that was made within the task is in no pipeline outside of it: it has no clones, and no pickle behind
@@ -350,7 +353,7 @@ def _in_worker(estimator: BaseEstimator, calls: list[Call]) -> bool:
     return count.cloned or count.elsewhere or threading.current_thread() is not threading.main_thread()
 
 
-def _before(estimator: BaseEstimator, calls: list[Call]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _before(estimator: Estimator, calls: list[Call]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of what handed the rows on to this estimator: what is known to be row-wise, and what is not."""
     found: dict[str, bool] = {}
     at_work: set[int] = set()
@@ -438,7 +441,7 @@ _ROW_WISE: dict[str, dict[str, Callable[[Any], bool]]] = {
 }
 
 
-def _judged(step: Any, estimator: BaseEstimator) -> Iterator[tuple[str, bool]]:
+def _judged(step: Any, estimator: Estimator) -> Iterator[tuple[str, bool]]:
     """Yield the name of a step, or those of its parts, each with whether it is known to make a row from one row."""
     if step is None or isinstance(step, str):  # "passthrough" or "drop"
         return

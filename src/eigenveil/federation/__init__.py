@@ -1,7 +1,7 @@
-"""One release from several data owners: no site shares rows, and the coordinator sees only the sum.
+"""One release from several data owners: no site shares rows, and whoever combines sees only the sum.
 
 `invite` drafts the public terms, `SiteKeys` joins, `Round.close` binds all of it by a fingerprint, `contribute` runs at
-every site, `combine` makes the release, and `Coordinator` collects over HTTP for those who want it. Names are loaded
+every site, and `combine` makes the release. `eigenveil.interop.flower` runs a round inside Flower. Names are loaded
 when they are asked for. Keys, signatures and masks are those of the package `cryptography`, an extra.
 """
 
@@ -11,7 +11,6 @@ from .. import lazily
 
 if TYPE_CHECKING:
     from .combining import combine
-    from .coordinator import Coordinator, send
     from .rounds import Member, Round, SiteKeys
     from .site import contribute, invite
     from .terms import FederationError, Terms
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ContributionError",
-    "Coordinator",
     "FederationError",
     "Member",
     "Objection",
@@ -30,13 +28,11 @@ __all__ = [
     "combine",
     "contribute",
     "invite",
-    "send",
 ]
 
 # No module may have the name of a function here: importing it would put the module in the function's place.
 _HOMES = {
     "ContributionError": "wire",
-    "Coordinator": "coordinator",
     "FederationError": "terms",
     "Member": "rounds",
     "Objection": "wire",
@@ -46,7 +42,6 @@ _HOMES = {
     "combine": "combining",
     "contribute": "site",
     "invite": "site",
-    "send": "coordinator",
 }
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -37,8 +37,6 @@ class Objection(StrEnum):
     """Not signed by the site that it names: changed on the way, or sent in another's name."""
     REPEATED = "repeated"
     """The site has contributed something else before."""
-    LATE = "late"
-    """After the deadline of the round."""
 
 
 class ContributionError(FederationError):
@@ -51,6 +49,9 @@ class ContributionError(FederationError):
         Whose it is, or is said to be.
     """
 
+    objection: Objection
+    site: str | None
+
     def __init__(self, objection: Objection, site: str | None = None) -> None:
         self.objection, self.site = objection, site
         whose = "A contribution" if site is None else f"The contribution of the site {quoted(site)}"
@@ -62,7 +63,6 @@ _TOLD = {
     Objection.FOREIGN: "it was made for another round",
     Objection.FORGED: "its signature is not by that site; get it anew, and ask who changed it",
     Objection.REPEATED: "the site has contributed something else before",
-    Objection.LATE: "the deadline of the round has passed",
 }
 
 

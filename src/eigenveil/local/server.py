@@ -68,11 +68,13 @@ class Aggregator:
     (1, 3)
     """
 
+    protocol: LocalProtocol
+
     def __init__(
         self, protocol: LocalProtocol, path: str | PathLike[str] | None = None, *, refuse_seeded: bool = False
     ) -> None:
         check_protocol(protocol)
-        self.refuse_seeded = truth_value("refuse_seeded", refuse_seeded)
+        self.refuse_seeded: bool = truth_value("refuse_seeded", refuse_seeded)
         self._store, self.protocol = Store(path, protocol), protocol
 
     @classmethod

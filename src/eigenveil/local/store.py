@@ -174,7 +174,7 @@ class Store:
     """
 
     def __init__(self, path: str | PathLike[str] | None, protocol: LocalProtocol | None) -> None:
-        self.path = None if path is None else given_path(path)
+        self.path: Path | None = None if path is None else given_path(path)
         # The same wherever the process goes.
         self._file = None if self.path is None else self.path.resolve() / DATABASE
         self._lock, self._process = threading.RLock(), os.getpid()
@@ -191,7 +191,7 @@ class Store:
         except UNREADABLE as error:
             raise self._unopened() from error
         try:
-            self.protocol = self._opened(protocol)
+            self.protocol: LocalProtocol = self._opened(protocol)
         except BaseException:
             self.connection.close()  # and leave no lock
             raise

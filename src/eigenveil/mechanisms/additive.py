@@ -2,11 +2,11 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from ..errors import CapacityError
 from ..guarantee import Adjacency, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.matrices import COARSEST, FARTHEST, LazyMatrix, cut_off, public_shift, rounded_sum
-from .base import COUNT_SHARE, CentralMechanism, Integers, Values
+from .base import COUNT_SHARE, CentralMechanism, Integers, Releases, Values
 
 if TYPE_CHECKING:
     from .gaussian import Gaussian
@@ -65,25 +65,26 @@ class NoiseFacts:
         """Variance of an entry on the diagonal."""
         return 2 * self.off_variance + self.shared_variance + self.diagonal_extra
 
-    def draw(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return a Gaussian matrix and an error of the count with these second moments, which is quick.
+    def draws(self, generator: np.random.Generator, count: int) -> tuple[FloatArray, FloatArray]:
+        """Return Gaussian matrices and errors of the count with these second moments, which is quick.
 
         Examples
         --------
         >>> facts = NoiseFacts(3, off_variance=0.5, trace_variance=0.0)
-        >>> noise, miscounted = facts.draw(np.random.default_rng(0))
-        >>> bool(abs(np.trace(noise)) < 1e-12), miscounted == 0
-        (True, True)
+        >>> noises, miscounted = facts.draws(np.random.default_rng(0), 2)
+        >>> noises.shape, bool(abs(np.trace(noises[0])) < 1e-12), miscounted.tolist()
+        ((2, 3, 3), True, [0.0, 0.0])
         """
         d = self.n_features
-        noise = generator.standard_normal((d, d)) * math.sqrt(self.off_variance / 2)
-        noise += noise.T.copy()
-        first, second = generator.standard_normal(2)
+        noise = generator.standard_normal((count, d, d)) * math.sqrt(self.off_variance / 2)
+        noise += noise.transpose(0, 2, 1).copy()
+        first, second = generator.standard_normal((2, count))
         trace = math.sqrt(self.trace_variance) * first
-        noise[np.diag_indices(d)] += (trace - np.trace(noise)) / d
+        diagonals = np.einsum("nii->ni", noise)
+        diagonals += ((trace - diagonals.sum(axis=1)) / d)[:, None]
         slope = self.trace_with_count / self.trace_variance if self.trace_variance > 0 else 0.0
         rest = max(0.0, self.count_variance - slope * self.trace_with_count)
-        return noise, float(slope * trace + math.sqrt(rest) * second)
+        return noise, np.asarray(slope * trace + math.sqrt(rest) * second)
 
 
 def independent_facts(d: int, beside: float, diagonal: float, count: float, gaussian: bool = False) -> NoiseFacts:
@@ -133,26 +134,42 @@ class Tails:
 
     def quantiles(self, level: float) -> tuple[float, float]:
         """Return what noise beside the diagonal, and on it, stays within at this probability."""
-        return float(np.quantile(self.beside, level)), float(np.quantile(self.diagonal, level))
+        return _quantile(self.beside, level), _quantile(self.diagonal, level)
+
+    def beyond(self, sizes: FloatArray) -> FloatArray:
+        """Return how often noise beside the diagonal is at least so large, in deviations.
+
+        Beyond the last 1 of 100 the tail is continued as an exponential, whose mean is above the estimated one by two
+        standard errors. Tails of the mechanisms are exponential or lighter.
+
+        Examples
+        --------
+        >>> sizes = np.sort(np.abs(np.random.default_rng(0).laplace(size=40_000))) / np.sqrt(2)
+        >>> tails = Tails(sizes, sizes)
+        >>> bool(abs(tails.beyond(np.array([1.0])) - np.exp(-np.sqrt(2)))[0] < 0.02)
+        True
+        """
+        count = self.beside.size
+        least = self.beside[-max(2, count // 100) :]
+        mean = float(np.mean(least - least[0])) * (1 + 2 / math.sqrt(least.size))
+        known = (1 + count - np.searchsorted(self.beside, sizes)) / (count + 1)
+        tail = least.size / count * np.exp(-np.maximum(sizes - least[0], 0.0) / max(mean, np.finfo(float).tiny))
+        return np.asarray(np.where(sizes < least[0], known, tail))
 
     @property
-    def common_size(self) -> float:
-        """The relative variance of the size that entries share, if they are normal but for it: by their kurtosis."""
+    def heaviness(self) -> float:
+        """The kurtosis beside the diagonal over that of a normal number, less 1; at least 0."""
         return max(0.0, float(np.mean(self.beside**4)) / 3 - 1)
 
 
-def simulated_tails(draw: Callable[[np.random.Generator], FloatArray], d: int) -> Tails:
-    """Return sizes of entries of simulated noise, d by d; for one number the diagonal serves for both."""
-    generator = np.random.default_rng(_SEED)
-    count = int(np.clip(_ENTRIES // d, 1, _DRAWS))
-    noise = np.stack([draw(generator) for _ in range(count)])
-    diagonal = np.abs(np.diagonal(noise, axis1=1, axis2=2)).ravel()
-    beside = np.abs(noise[:, *np.triu_indices(d, 1)]).ravel() if d > 1 else diagonal
-    return Tails(_in_deviations(beside), _in_deviations(diagonal))
+def _quantile(ascending: FloatArray, level: float) -> float:
+    place = level * (ascending.size - 1)
+    low, high = ascending[math.floor(place)], ascending[math.ceil(place)]
+    return float(low + (high - low) * (place % 1))
 
 
-def _in_deviations(sizes: FloatArray) -> FloatArray:
-    return np.asarray(np.sort(sizes) / np.sqrt(np.mean(np.square(sizes))))
+def _in_deviations(entries: FloatArray) -> FloatArray:
+    return np.asarray(np.sort(np.abs(entries)) / np.sqrt(np.mean(np.square(entries))))
 
 
 TYPICAL_VARIANCE = Fraction(1, 4)
@@ -187,7 +204,7 @@ def diagonal_of(matrix: FloatArray) -> FloatArray:
 class AdditiveMechanism(CentralMechanism):
     """Releases the integer second moment plus noise; directions are its eigenvectors."""
 
-    releases = "matrix"
+    releases: ClassVar[Releases] = "matrix"
     adds_noise = True
 
     @abstractmethod
@@ -252,10 +269,30 @@ class AdditiveMechanism(CentralMechanism):
         """Return what noise beside the diagonal, and on it, stays within at this probability, in its deviations."""
         return self._tails().quantiles(level)
 
+    def noise_beyond(self, sizes: FloatArray) -> FloatArray:
+        """Return how often noise beside the diagonal is at least so large in size, in its deviations."""
+        return self._tails().beyond(sizes)
+
+    @property
+    def heaviness(self) -> float:
+        """The kurtosis of an entry beside the diagonal over that of a normal number, less 1; at least 0."""
+        return self._tails().heaviness
+
     @property
     def common_size(self) -> float:
-        """The relative variance of the squared size that entries of a row have in common; 0 for independent ones."""
-        return self._tails().common_size if self.rotation_invariant else 0.0
+        """The relative variance of the squared size that entries of a row have in common; 0 for independent ones.
+
+        Entries that share it are normal but for it, so their kurtosis shows it.
+        """
+        return self.heaviness if self.rotation_invariant else 0.0
+
+    def entries(self, count: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Return simulated entries beside the diagonal and on it, about `count` of each; for one number the same."""
+        d = self.n_features
+        draws = int(np.clip(count // d, 1, _DRAWS))
+        noise = np.stack([self.simulated_noise(generator) for _ in range(draws)])
+        diagonal = np.diagonal(noise, axis1=1, axis2=2).ravel()
+        return noise[:, *np.triu_indices(d, 1)].ravel() if d > 1 else diagonal, diagonal
 
     def _tails(self) -> Tails:
         parameters = self.parameters() | {"n_features": min(self.n_features, WIDEST), "n_components": 1}
@@ -330,8 +367,8 @@ class AdditiveMechanism(CentralMechanism):
 
 @lru_cache(maxsize=64)
 def _tails(kind: type[AdditiveMechanism], parameters: tuple[tuple[str, Any], ...]) -> Tails:
-    mechanism = kind(**dict(parameters))
-    return simulated_tails(mechanism.simulated_noise, mechanism.n_features)
+    beside, diagonal = kind(**dict(parameters)).entries(_ENTRIES, np.random.default_rng(_SEED))
+    return Tails(_in_deviations(beside), _in_deviations(diagonal))
 
 
 class RealNoiseMechanism(AdditiveMechanism):

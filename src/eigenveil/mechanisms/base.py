@@ -208,16 +208,16 @@ class CentralMechanism(Mechanism):
         calibration: str | None = None,
         accept_inexact: bool = False,
     ) -> None:
-        self.epsilon = budget_epsilon(epsilon)
-        self.delta = budget_delta(delta)
-        self.n_features = integer_between("n_features", n_features, 1, MOST_FEATURES)
+        self.epsilon: float = budget_epsilon(epsilon)
+        self.delta: float = budget_delta(delta)
+        self.n_features: int = integer_between("n_features", n_features, 1, MOST_FEATURES)
         k = self.n_features if n_components is None else n_components
-        self.n_components = integer_between("n_components", k, 1, self.n_features)
-        self.adjacency = Adjacency.parse(adjacency)
-        self.calibration = one_of(
+        self.n_components: int = integer_between("n_components", k, 1, self.n_features)
+        self.adjacency: Adjacency = Adjacency.parse(adjacency)
+        self.calibration: str = one_of(
             "calibration", self.calibrations[0] if calibration is None else calibration, self.calibrations
         )
-        self.accept_inexact = truth_value("accept_inexact", accept_inexact)
+        self.accept_inexact: bool = truth_value("accept_inexact", accept_inexact)
         reason = self.refusal(self.delta, self.calibration)
         if reason is not None:
             raise InvalidParameterError(reason)

@@ -1,13 +1,14 @@
 """The two ends of every comparison: a random subspace, and no privacy at all."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.matrices import cut_off
-from .base import CentralMechanism, Integers, Values, integer_directions, orthonormal
+from .base import CentralMechanism, Integers, Releases, Values, integer_directions, orthonormal
 
 
 class RandomProjection(CentralMechanism):
@@ -20,7 +21,7 @@ class RandomProjection(CentralMechanism):
     """
 
     name = "random_projection"
-    releases = "subspace"
+    releases: ClassVar[Releases] = "subspace"
     numerics = Numerics.EXACT
     source = "baseline"
     use_when = "comparison: knows nothing"
@@ -59,7 +60,7 @@ class NoPrivacy(CentralMechanism):
     """
 
     name = "none"
-    releases = "matrix"
+    releases: ClassVar[Releases] = "matrix"
     numerics = Numerics.EXACT
     source = "baseline"
     use_when = "comparison on public data: hides nothing"

@@ -141,6 +141,8 @@ class Budget:
     (Fraction(1, 20), 0.95)
     """
 
+    left: Fraction
+
     def __init__(self, mechanism: Gaussian) -> None:
         self.whole = mechanism
         self.left = Fraction(1)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -63,10 +64,14 @@ def first_at_most(counts: IntArray, most: int, epsilon: Fraction, generator: np.
     >>> first_at_most(counts, 500, Fraction(1), np.random.default_rng(0))
     3
     """
-    noise = geometric(float_above(noise_scale(epsilon)), counts.size, generator)
+    noise = geometric(_float_scale(noise_scale(epsilon)), counts.size, generator)
     # One for the threshold, and one for every count but the last, whose place is what is left.
-    low_enough = counts[:-1] - noise[1:] <= most - noise[0]
-    return int(np.argmax(np.append(low_enough, True)))
+    low_enough = np.ones(counts.size, dtype=bool)
+    np.less_equal(counts[:-1] - noise[1:], most - noise[0], out=low_enough[:-1])
+    return int(low_enough.argmax())
+
+
+_float_scale = lru_cache(maxsize=64)(float_above)  # the same for all columns of a search
 
 
 @dataclass(frozen=True)

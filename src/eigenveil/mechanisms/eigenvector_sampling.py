@@ -1,9 +1,9 @@
 """Iterative eigenvector sampling (Amin, Dick, Kulesza, Munoz and Vassilvitskii 2018), with its joint cost."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
@@ -19,7 +19,7 @@ from ..sampling.certified import ExactMatrix
 from ..sampling.discrete import discrete_laplace
 from ..sampling.exact_bingham import direction_slack, exact_directions, variances_along, variances_sensitivity
 from ..sampling.matrices import cut_off
-from .base import Integers, SamplingMechanism, Values, integer_directions, quadratic_forms
+from .base import Integers, Releases, SamplingMechanism, Values, integer_directions, quadratic_forms
 
 _LEAST_SHARE = 1e-6
 
@@ -42,17 +42,33 @@ class EigenvectorSampling(SamplingMechanism):
     eigenvalue_share : float
         Share of epsilon for the eigenvalues: a tenth by default, half with the paper's constants (which leaves it
         open).
+    epsilons : sequence of float, optional
+        With the paper's constants its own e_0, ..., e_d: of the eigenvalues, and of every direction. They add up to
+        epsilon, under "replace_one". By default e_0 is a half, and the others follow from the noisy eigenvalues.
+
+    Examples
+    --------
+    >>> published = {"n_features": 2, "calibration": "paper"}
+    >>> EigenvectorSampling(epsilon=1.0, epsilons=[0.4, 0.4, 0.2], **published).guarantee().epsilon
+    0.65
     """
 
+    eigenvalue_share: float
+
     name = "eigenvector_sampling"
-    releases = "directions"
+    releases: ClassVar[Releases] = "directions"
     numerics = Numerics.IDEALIZED  # with the published constants
     source = "Amin et al. 2018, Algorithm 1, with its joint cost"
     use_when = "comparison: several directions, one after the other"
-    calibrations = ("tight", "paper")
+    calibrations: ClassVar[tuple[str, ...]] = ("tight", "paper")
 
-    def __init__(self, *, eigenvalue_share: float | None = None, **parameters: Any) -> None:
+    def __init__(
+        self, *, eigenvalue_share: float | None = None, epsilons: Sequence[float] | None = None, **parameters: Any
+    ) -> None:
         super().__init__(**parameters)
+        self.epsilons = None if epsilons is None else self._own_epsilons(epsilons, eigenvalue_share)
+        if self.epsilons is not None:
+            eigenvalue_share = self.epsilons[0] / self.epsilon
         default = 0.5 if self.calibration == "paper" else 0.1
         self.eigenvalue_share = (
             default if eigenvalue_share is None else positive_number("eigenvalue_share", eigenvalue_share)
@@ -62,8 +78,35 @@ class EigenvectorSampling(SamplingMechanism):
                 "eigenvalue_share must lie between 0 and 1, and a millionth from both at least."
             )
 
+    def _own_epsilons(self, epsilons: Sequence[float], share: float | None) -> tuple[float, ...]:
+        """Return the d + 1 epsilons of the paper's Algorithm 1, or refuse them."""
+        if self.calibration != "paper" or self.adjacency is not Adjacency.REPLACE_ONE or share is not None:
+            raise InvalidParameterError(
+                "epsilons are those of the paper: they need calibration='paper' and adjacency='replace_one', and no "
+                "eigenvalue_share."
+            )
+        if isinstance(epsilons, str) or not isinstance(epsilons, Sequence) or len(epsilons) != self.n_features + 1:
+            raise InvalidParameterError(
+                f"epsilons must be {self.n_features + 1} numbers: one for the eigenvalues, and one for each direction."
+            )
+        own = tuple(positive_number("epsilons", epsilon) for epsilon in epsilons)
+        if abs(sum(map(exact, own)) - exact(self.epsilon)) > exact(self.epsilon) / 10**9:
+            raise InvalidParameterError(
+                f"epsilons must add up to epsilon = {self.epsilon:g}; they add up to {math.fsum(own):g}."
+            )
+        return own
+
+    def with_epsilon(self, epsilon: float) -> Self:
+        """Return the same mechanism with another epsilon, split in the same way."""
+        if self.epsilons is None:
+            return super().with_epsilon(epsilon)
+        own = [one * epsilon / self.epsilon for one in self.epsilons]
+        return type(self)(**{**self.parameters(), "epsilon": epsilon, "epsilons": own})
+
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters in JSON types."""
+        if self.epsilons is not None:
+            return {**super().parameters(), "epsilons": list(self.epsilons)}
         return {**super().parameters(), "eigenvalue_share": self.eigenvalue_share}
 
     @classmethod
@@ -73,6 +116,8 @@ class EigenvectorSampling(SamplingMechanism):
 
     @property
     def _eigenvalue_epsilon(self) -> Fraction:
+        if self.epsilons is not None:
+            return exact(self.epsilons[0])
         return self.matrix_epsilon * exact(self.eigenvalue_share)
 
     @property
@@ -83,9 +128,13 @@ class EigenvectorSampling(SamplingMechanism):
         """Return pure epsilon, exact; with the paper's constants the smaller epsilon they really cost, idealized."""
         if self.calibration == "tight":
             return Guarantee(self.epsilon, 0.0, self.adjacency, Numerics.EXACT)
-        # The split e_i depends on released eigenvalues, so the bound is taken over all splits.
-        factor = Fraction(1, 2) if self.adjacency is Adjacency.REPLACE_ONE else Fraction(1, 4)
-        epsilon = decimal_above(exact(self.epsilon) - self._direction_epsilon * (1 - factor))
+        if self.epsilons is None:
+            # The split e_i depends on released eigenvalues, so the bound is taken over all splits.
+            factor = Fraction(1, 2) if self.adjacency is Adjacency.REPLACE_ONE else Fraction(1, 4)
+            epsilon = decimal_above(exact(self.epsilon) - self._direction_epsilon * (1 - factor))
+        else:
+            first, *others = map(exact, self.epsilons)
+            epsilon = decimal_above(first + (max(others) + sum(others)) / 4)
         assumptions = (DIRECTION_ASSUMPTION, FLOAT_ASSUMPTION)
         return Guarantee(
             epsilon, 0.0, self.adjacency, Numerics.IDEALIZED, assumptions=assumptions, claimed=(self.epsilon, 0.0)
@@ -205,12 +254,19 @@ class EigenvectorSampling(SamplingMechanism):
         return directions, np.append(quotients, rest) + generator.laplace(0.0, scale, k + 1)
 
     def _draw_as_published(self, C: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        d = self.n_features
         epsilon_0 = float(self._eigenvalue_epsilon)
-        eigenvalues = np.linalg.eigvalsh(C)[::-1] + generator.laplace(0.0, 2 / epsilon_0, d)
-        weights = np.sqrt(1 / epsilon_0 + np.maximum(eigenvalues, 0.0))
-        strengths = float(self._direction_epsilon) * weights / weights.sum() / 4
-        return _sample_directions(C, strengths, generator), eigenvalues
+        eigenvalues = _noisy_eigenvalues(C, epsilon_0, generator)
+        if self.epsilons is None:
+            weights = np.sqrt(1 / epsilon_0 + np.maximum(eigenvalues, 0.0))
+            shares = float(self._direction_epsilon) * weights / weights.sum()
+        else:
+            shares = np.array(self.epsilons[1:])
+        return _sample_directions(C, shares / 4, generator), eigenvalues
+
+
+def _noisy_eigenvalues(C: FloatArray, epsilon_0: float, generator: np.random.Generator) -> FloatArray:
+    """Return the eigenvalues, largest first, with the published noise."""
+    return np.asarray(np.linalg.eigvalsh(C)[::-1] + generator.laplace(0.0, 2 / epsilon_0, C.shape[0]))
 
 
 def _sample_directions(C: FloatArray, strengths: FloatArray, generator: np.random.Generator) -> FloatArray:

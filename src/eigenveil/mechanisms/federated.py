@@ -45,6 +45,9 @@ class FederatedMechanism(AdditiveMechanism):
         Noisy numbers that leave beside the matrix, in units of it.
     """
 
+    n_sites: int
+    n_colluding: int
+
     kind: ClassVar[type[AdditiveMechanism]]
     part: AdditiveMechanism
     beside: tuple[str, ...]
@@ -122,10 +125,10 @@ class FederatedGaussian(FederatedMechanism, Gaussian):
     """
 
     name = "federated_gaussian"
-    kind = Gaussian
+    kind: ClassVar[type[AdditiveMechanism]] = Gaussian
     source = "Kairouz, Liu and Steinke 2021, on the isotropic noise of gaussian"
     use_when = "several sites, delta > 0"
-    calibrations = ("traced",)  # type: ignore[assignment]
+    calibrations: ClassVar[tuple[str, ...]] = ("traced",)
     part: Gaussian
 
     def __init__(self, **parameters: Any) -> None:
@@ -207,10 +210,10 @@ class FederatedMatrixLaplace(FederatedMechanism, MatrixLaplace):
     """
 
     name = "federated_matrix_laplace"
-    kind = MatrixLaplace
+    kind: ClassVar[type[AdditiveMechanism]] = MatrixLaplace
     source = "new in eigenveil"
     use_when = "several sites, delta = 0"
-    calibrations = ("balanced",)  # type: ignore[assignment]
+    calibrations: ClassVar[tuple[str, ...]] = ("balanced",)
     part: MatrixLaplace
 
     def __init__(self, **parameters: Any) -> None:

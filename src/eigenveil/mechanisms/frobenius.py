@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class Frobenius(RealNoiseMechanism):
     name = "frobenius"
     source = "Amin et al. 2018, the exponential mechanism"
     use_when = "comparison"
-    calibrations = ("tight", "paper")
+    calibrations: ClassVar[tuple[str, ...]] = ("tight", "paper")
 
     def noise_scale(self) -> float:
         """Return b, the scale of the radius."""

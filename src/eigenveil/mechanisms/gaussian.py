@@ -4,10 +4,10 @@ import math
 from abc import abstractmethod
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from ..accounting.calibration import (
     DISCRETE_SHARE,
@@ -72,7 +72,11 @@ class GaussianNoise(AdditiveMechanism):
         """Return those of a normal number."""
         return (float(ndtri((1 + level) / 2)),) * 2
 
-    common_size = 0.0
+    def noise_beyond(self, sizes: FloatArray) -> FloatArray:
+        """Return how often a normal number is at least so large."""
+        return np.asarray(2 * ndtr(-sizes))
+
+    heaviness = 0.0
 
     def total_mu(self) -> float:
         """Return the largest change of a whole release in units of the noise."""
@@ -181,7 +185,7 @@ class Gaussian(GaussianNoise):
     name = "gaussian"
     source = "Dwork et al. 2014, recalibrated (Balle and Wang 2018, Theorem 8)"
     use_when = "delta > 0, many features"
-    calibrations = ("traced", "tight", "paper")
+    calibrations: ClassVar[tuple[str, ...]] = ("traced", "tight", "paper")
 
     def __init__(self, *, share: float = 1.0, **parameters: Any) -> None:
         self.share = positive_number("share", share)

@@ -2,7 +2,8 @@
 
 import math
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,16 +35,20 @@ class Laplace(AdditiveMechanism):
     numerics = Numerics.EXACT
     source = "Jiang, Xie and Zhang 2016, Algorithm 1"
     use_when = "comparison"
-    calibrations = ("tight", "paper")
+    calibrations: ClassVar[tuple[str, ...]] = ("tight", "paper")
 
     def _sensitivity(self) -> Fraction:
         return Fraction(square_root_above(upper_triangle_l1_squared(self.adjacency, self.n_features)))
 
-    def noise_scale(self) -> float:
-        """Return the scale of an entry."""
+    @cached_property
+    def _scale_above(self) -> float:
         if self.calibration == "paper":
             return float_above(2 * self.n_features / self.matrix_epsilon)
         return float_above(self._sensitivity() / self.matrix_epsilon)
+
+    def noise_scale(self) -> float:
+        """Return the scale of an entry."""
+        return self._scale_above
 
     def guarantee(self) -> Guarantee:
         """Return pure epsilon, smaller than asked for with the paper's scale."""

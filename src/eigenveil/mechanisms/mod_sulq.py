@@ -1,7 +1,9 @@
 """MOD-SULQ of Chaudhuri, Sarwate and Sinha (2012, 2013), with the guarantee its noise really gives."""
 
 import math
+from typing import Any, ClassVar
 
+from ..errors import one_of
 from .gaussian import GaussianNoise
 
 
@@ -15,6 +17,12 @@ class ModSulq(GaussianNoise):
     so by the exact curve of the Gaussian mechanism the same noise is private at an epsilon about d times smaller:
     `guarantee` states that one, at the given delta.
 
+    Parameters
+    ----------
+    beta : {"printed", "root"}
+        The beta of Algorithm 1, equation (5), or the root that the proof of Theorem 5 rounds up to it: beta solves
+        epsilon beta^2 = (d+1)/n sqrt(2 ln((d^2+d)/(2 sqrt(2 pi) delta))) beta + 1/n^2.
+
     Examples
     --------
     >>> mechanism = ModSulq(epsilon=1.0, delta=0.01, n_features=100)
@@ -25,7 +33,15 @@ class ModSulq(GaussianNoise):
     name = "mod_sulq"
     source = "Chaudhuri, Sarwate and Sinha 2013, Theorem 5"
     use_when = "comparison; over-noises"
-    calibrations = ("paper",)
+    calibrations: ClassVar[tuple[str, ...]] = ("paper",)
+
+    def __init__(self, *, beta: str = "printed", **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.beta = one_of("beta", beta, ("printed", "root"))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the public parameters in JSON types."""
+        return super().parameters() | ({} if self.beta == "printed" else {"beta": self.beta})
 
     @property
     def rotation_invariant(self) -> bool:
@@ -36,7 +52,11 @@ class ModSulq(GaussianNoise):
         d = self.n_features
         logarithm = math.log((d * d + d) / (2 * math.sqrt(2 * math.pi) * self.delta))
         # For d = 1 and a large delta the published logarithm is negative; the rest of beta stays.
-        scale = (d + 1) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)
+        if self.beta == "root":
+            linear = (d + 1) * math.sqrt(2 * max(logarithm, 0.0))
+            scale = (linear + math.sqrt(linear**2 + 4 * self.epsilon)) / (2 * self.epsilon)
+        else:
+            scale = (d + 1) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)
         return scale, scale
 
 

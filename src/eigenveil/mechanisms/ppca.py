@@ -1,7 +1,7 @@
 """PPCA: the exponential mechanism on subspaces (Chaudhuri, Sarwate and Sinha 2012, 2013)."""
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,9 +12,11 @@ from ..numerics import FloatArray, IntArray
 from ..sampling.certified import ExactMatrix
 from ..sampling.exact_bingham import ExactBingham
 from ..sampling.matrix_bingham import matrix_bingham
-from .base import Integers, SamplingMechanism, Values, integer_directions, quadratic_forms
+from .base import Integers, Releases, SamplingMechanism, Values, integer_directions, quadratic_forms
 
 _MOST_UPDATES = 10**7
+PUBLISHED_UPDATES = 20_000
+"""Steps of the chain in the experiments of JMLR 2013."""
 _CHAIN_ASSUMPTION = Assumption(
     "For more than one component the subspace is the state of a Markov chain after a fixed number of updates, and the "
     "convergence of the chain is tested, not proved.",
@@ -40,18 +42,21 @@ class Ppca(SamplingMechanism):
     0.5
     """
 
+    method: str
+    updates: int | None
+
     name = "ppca"
-    releases = "subspace"
+    releases: ClassVar[Releases] = "subspace"
     numerics = Numerics.EMPIRICAL  # but for one component
     source = "Chaudhuri, Sarwate and Sinha 2013, Theorem 6"
     use_when = "one direction, few rows, delta = 0"
-    calibrations = ("tight", "paper")
+    calibrations: ClassVar[tuple[str, ...]] = ("tight", "paper")
 
     def __init__(self, *, updates: int | None = None, method: str | None = None, **parameters: Any) -> None:
         super().__init__(**parameters)
         default = "hoff" if self.calibration == "paper" else "block"
         self.method = one_of("method", default if method is None else method, ("block", "hoff"))
-        steps = 20_000 if updates is None and self.calibration == "paper" else updates
+        steps = PUBLISHED_UPDATES if updates is None and self.calibration == "paper" else updates
         self.updates = None if steps is None else integer_between("updates", steps, 1, _MOST_UPDATES)
 
     def parameters(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from .gaussian import Gaussian
 from .laplace import Laplace
 from .matrix_laplace import MatrixLaplace
 from .mod_sulq import ModSulq
+from .noisy_power import NoisyPower
 from .ppca import Ppca
 from .wishart import Wishart
 
@@ -30,6 +31,7 @@ MECHANISMS: dict[str, type[CentralMechanism]] = {
         Wishart,
         Ppca,
         EigenvectorSampling,
+        NoisyPower,
         RandomProjection,
         NoPrivacy,
     )

@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import chdtr, chdtrc
@@ -90,12 +90,14 @@ class Wishart(RealNoiseMechanism):
     0.2835
     """
 
+    allow_unsound: bool
+
     name = "wishart"
     needs_delta = True
     source = "Jiang, Xie and Zhang 2016, Theorem 4, corrected"
     use_when = "the matrix itself must be positive semidefinite"
-    calibrations = ("tight", "paper")
-    unsound_calibrations = ("paper",)
+    calibrations: ClassVar[tuple[str, ...]] = ("tight", "paper")
+    unsound_calibrations: ClassVar[tuple[str, ...]] = ("paper",)
     needs_rank_one = True
 
     def __init__(self, *, allow_unsound: bool = False, **parameters: Any) -> None:

@@ -5,7 +5,6 @@ q'q <= 4^bits, is a fact about integers. That is why the norm is taken *after* q
 floating point depends on the order of summation, and one bit of it could move a quantized entry.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,13 @@ from numpy.typing import NDArray
 from ..errors import InvalidDataError, InvalidParameterError
 from ..numerics import FloatArray
 from .kernels import EXACT_LIMIT, integers
+from .numpy_kernels import EXACT_INTEGER_BITS as EXACT_INTEGER_BITS
 from .numpy_kernels import SINGLE_BITS, clip, squared_norms, units_together, weigh
+from .numpy_kernels import integer_rows as integer_rows
+from .numpy_kernels import target_exponent as target_exponent
 from .row_rule import RowRule
 from .units import NOT_WHOLE_UNITS, SHARE_BITS, Units
 
-EXACT_INTEGER_BITS = 53  # below 2^53 every integer is a float64, see `one_pass.EXACT_LIMIT`
 NOT_FINITE = (
     "The data contain NaN or infinity; clean them first, or give a public value for missing ones by a schema, by "
     "missing= of open_table, or by a RowBound of on_invalid='zero'."
@@ -122,37 +123,6 @@ def finite_rows(batch: Any) -> FloatArray:
     if not np.isfinite(rows).all():
         raise InvalidDataError(NOT_FINITE)
     return rows
-
-
-def integer_rows(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64], FloatArray]:
-    """Put every finite row on an integer grid of its own, so fine as float64 can still add up its squares exactly.
-
-    Returns the integers q = trunc(2^-s x), as float64, the exponents s, and N = |q|^2. The largest entry of a row lies
-    in [2^(e-1), 2^e) with d * 4^e <= 2^53, so N is exact in any order of summation. Each step is exact or rounds
-    element by element, so what a row becomes depends on that row alone: not on its neighbours, layout or batch.
-    A row of zeros has s = 0.
-
-    Examples
-    --------
-    >>> integers, exponents, squared = integer_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    >>> np.ldexp(np.sqrt(squared), exponents).tolist()
-    [5.0, 0.0]
-    """
-    target = target_exponent(rows.shape[1])
-    largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
-    exponents = np.where(largest > 0, np.frexp(largest)[1].astype(np.int64) - target, 0)
-    # Two powers of two, since one may be beyond the range of float64. What the first makes subnormal, and so inexact,
-    # is far below 1 after the second.
-    half = -exponents // 2
-    integers = rows * np.ldexp(1.0, half)[:, None]
-    integers *= np.ldexp(1.0, -exponents - half)[:, None]
-    np.trunc(integers, out=integers)
-    return integers, exponents, squared_norms(integers)
-
-
-def target_exponent(n_features: int) -> int:
-    """Return the largest e with d * 4^e <= 2^53: integer rows below 2^e have an exact squared norm."""
-    return (EXACT_INTEGER_BITS - math.ceil(math.log2(n_features))) // 2
 
 
 def _rescaled(

@@ -10,7 +10,7 @@ sum of squares of integers, which is exact (in floats it would depend on the bat
 larger.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NoReturn, Self
 
@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
 from ..numerics import FloatArray
-from .bound import finite_rows, integer_rows
+from .bound import finite_rows
+from .kernels import places_by_hash
+from .numpy_kernels import Comparing, compared, compared_rows, split_mix
 from .row_rule import RowRule
 from .units import TWICE, Blocks, InBatches, Units
 
@@ -52,6 +54,35 @@ class HoldsRows:
     __reduce__ = __reduce_ex__ = __getstate__ = _refuse_copy
 
 
+class Compared(HoldsRows):
+    """Comparisons that are made when they are asked for: as an array of floats, or by a kernel as integers.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+    places : range
+        Which comparisons, in the count of `Comparing`.
+    how : Comparing
+    """
+
+    ndim, dtype = 2, np.dtype(np.float64)
+
+    def __init__(self, rows: FloatArray, places: range, how: Comparing) -> None:
+        self.rows, self.places, self.how = rows, places, how
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many comparisons and features there are."""
+        return len(self.places), self.rows.shape[1]
+
+    def __getitem__(self, part: slice) -> "Compared":
+        return Compared(self.rows, self.places[part], self.how)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        del copy
+        return compared(self.rows, self.places, self.how).astype(dtype or self.dtype, copy=False)
+
+
 class NeighbourDifferences(HoldsRows):
     """Turns batches of rows into comparisons of neighbours, the same ones whatever the cuts between batches.
 
@@ -65,7 +96,7 @@ class NeighbourDifferences(HoldsRows):
     Examples
     --------
     >>> ring = NeighbourDifferences(RowRule(1.0, statistic="spatial_sign", comparisons=2))
-    >>> [part.tolist() for part in ring.push([[1.0, 0.0], [4.0, 4.0], [4.0, 7.0]])]
+    >>> [np.asarray(part).tolist() for part in ring.push([[1.0, 0.0], [4.0, 4.0], [4.0, 7.0]])]
     [[[0.6, 0.8], [0.0, 1.0]]]
     >>> [part.shape for part in ring.closing()]
     [(1, 2)]
@@ -81,25 +112,28 @@ class NeighbourDifferences(HoldsRows):
     def _half(self) -> int:
         return self._rule.comparisons // 2
 
-    def push(self, batch: Any) -> Iterator[FloatArray]:
-        """Return the comparisons that this batch completes, a part for each distance between two rows."""
-        rows, half = finite_rows(batch), self._half
+    @property
+    def _how(self) -> Comparing:
+        rule = self._rule
+        scale = None if rule.scale is None else np.asarray(rule.scale)
+        return Comparing(self._half, rule.statistic == "kendall", scale, float(rule.grid_factor), rule.bits)
+
+    def push(self, batch: Any) -> "Iterator[FloatArray | Compared]":
+        """Return the comparisons that this batch completes."""
+        rows, half = np.ascontiguousarray(finite_rows(batch)), self._half
         if self._last is not None:
             rows = np.concatenate([self._last, rows])
-        start, length = self._closed_up_to, rows.shape[0]
-        if start == 0:
+        length = rows.shape[0]
+        if self._closed_up_to == 0:
             self._first = rows[:half].copy()
         self._last = rows[max(0, length - half) :].copy()
         if length <= half:  # so few may be all there are, and then others are compared
             return iter(())
         self._closed_up_to = half
-        return (
-            self._compared(rows[max(start, step) :], rows[max(start, step) - step : length - step])
-            for step in range(1, half + 1)
-        )
+        return iter([Compared(rows, range((length - half) * half), self._how)])
 
-    def closing(self) -> Iterator[FloatArray]:
-        """Return the comparisons that wrap around, and leave it open for more rows."""
+    def closing(self) -> "Iterator[FloatArray | Compared]":
+        """Return the comparisons of the first rows, which wrap around, and leave it open for more rows."""
         if self._first is None or self._last is None:
             return
         if self._closed_up_to == 0:
@@ -107,9 +141,8 @@ class NeighbourDifferences(HoldsRows):
             for step in range(self._half if rows.shape[0] > 1 else 0):
                 yield self._compared(rows, np.roll(rows, 1 + step % (rows.shape[0] - 1), axis=0))
             return
-        seam = np.concatenate([self._last, self._first])
-        for step in range(1, self._half + 1):
-            yield self._compared(seam[self._half : self._half + step], seam[self._half - step : self._half])
+        seam = np.concatenate([self._last, self._first])  # the first rows with one another and with the last
+        yield Compared(seam, range(self._half**2), self._how)
 
     def branch(self) -> Self:
         """Return another one that goes on from here, and leaves this one as it is."""
@@ -118,22 +151,7 @@ class NeighbourDifferences(HoldsRows):
         return other
 
     def _compared(self, rows: FloatArray, others: FloatArray) -> FloatArray:
-        if self._rule.statistic == "kendall":
-            return np.asarray((rows > others) * 1.0 - (rows < others), dtype=np.float64)
-        return _directions(rows, others, self._rule.scale)
-
-
-def _directions(rows: FloatArray, others: FloatArray, scale: tuple[float, ...] | None) -> FloatArray:
-    """Return the normalized differences of scaled rows; zero where two rows are the same."""
-    # Halved first, so that the difference of two numbers of 1e308 does not overflow.
-    difference = 0.5 * rows - 0.5 * others
-    if scale is not None:
-        # The mantissa and the exponent apart: scaled numbers may leave the range of float64, directions do not.
-        largest = np.abs(difference).max(axis=1, keepdims=True, initial=0.0)
-        difference = np.ldexp(difference, -np.frexp(largest)[1]) * (np.asarray(scale) / max(scale))
-    integers, _, squared = integer_rows(difference)
-    np.divide(integers, np.sqrt(squared)[:, None], out=integers, where=squared[:, None] > 0)
-    return integers
+        return compared_rows(rows, others, self._how)
 
 
 # Entries of a block, 32 MiB: rows of a longer table are compared within their block, and so much is held at a time.
@@ -162,16 +180,7 @@ def public_order(n_rows: int, block: int = 0) -> NDArray[np.int64]:
     >>> public_order(6).tolist()
     [2, 4, 5, 1, 0, 3]
     """
-    hashes = np.arange(1, n_rows + 1, dtype=np.uint64) + (np.uint64(block) << np.uint64(32))
-    return np.argsort(split_mix(hashes), kind="stable")
-
-
-def split_mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return 64-bit words mixed by SplitMix64 (Steele et al. 2014): as good as chance, and no two words alike."""
-    words = words * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
-    return np.asarray(words ^ (words >> np.uint64(31)))
+    return places_by_hash((block << 32) + 1, n_rows)
 
 
 class Mixer(HoldsRows):
@@ -213,16 +222,8 @@ class Mixer(HoldsRows):
         return other
 
     def _mixed(self, parts: tuple[FloatArray, ...]) -> FloatArray:
-        rows = np.concatenate(parts)
+        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return np.asarray(rows[public_order(rows.shape[0], self._blocks)])
-
-
-def mixed_blocks(batches: Iterable[Any]) -> Iterator[FloatArray]:
-    """Yield the rows of all batches, block by block in their public order."""
-    mixer = Mixer()
-    for batch in batches:
-        yield from mixer.push(batch)
-    yield from mixer.rest()
 
 
 class MixedDifferences(NeighbourDifferences):
@@ -246,11 +247,11 @@ class MixedDifferences(NeighbourDifferences):
         super().__init__(rule)
         self._mixer = Mixer()
 
-    def push(self, batch: Any) -> Iterator[FloatArray]:
+    def push(self, batch: Any) -> "Iterator[FloatArray | Compared]":
         """Return the comparisons of those blocks that this batch completes."""
         return chain.from_iterable([super(MixedDifferences, self).push(block) for block in self._mixer.push(batch)])
 
-    def closing(self) -> Iterator[FloatArray]:
+    def closing(self) -> "Iterator[FloatArray | Compared]":
         """Return the comparisons of what waits and those that wrap around, and leave it open for more rows."""
         last = self.branch()
         for block in last._mixer.rest():

@@ -1,13 +1,8 @@
-"""Counts in exact integers: of columns above public points, of norms on the grid of bounds, of cells of a score map.
-
-`ColumnCounts` is the statistic behind a range that is found privately. One row adds one to one count of each column, by
-comparisons alone, so the counts above all points of a column move one way and by at most 1 where a row is replaced.
-Where privacy units are the unit, one row of each is counted.
-"""
+"""Counts in exact integers: of norms on the grid of bounds, of cells of a score map; of privacy units met before."""
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Self
 
@@ -18,72 +13,10 @@ from ..errors import InvalidDataError, InvalidParameterError, one_of
 from ..numerics import FloatArray, IntArray
 from ..releases.score_map import ENTRY_BITS, ScoreGrid
 from .bound import dense_rows, finite_rows, integer_rows, target_exponent
-from .comparisons import chosen_rows, split_mix
-from .kernels import Candidates, squares
-from .numpy_kernels import squared_norms
+from .kernels import Candidates, RowsByColumn, squares
+from .numpy_kernels import split_mix, squared_norms
 from .row_rule import UNIT_WEIGHTS
 from .units import NOT_WHOLE_UNITS, TWICE, Blocks, InBatches, InThreads, Units, units_of, without_weights
-
-
-class ColumnCounts(InBatches):
-    """Counts of the numbers of every column, between public points of its own.
-
-    Private data like `SecondMoments`, and like it collected in parts, anywhere, and added up.
-
-    Parameters
-    ----------
-    points : sequence of ndarray
-        Ascending points, one array a column.
-    columns : sequence of int, optional
-        The columns that are counted; all by default.
-
-    Examples
-    --------
-    >>> counts = ColumnCounts([np.array([0.0, 1.0]), np.array([5.0])]).update(np.array([[0.5, 5.0], [2.0, 6.0]]))
-    >>> [column.tolist() for column in counts.above()]
-    [[2, 1], [1]]
-    """
-
-    def __init__(self, points: Sequence[FloatArray], columns: Sequence[int] | None = None) -> None:
-        self.points = tuple(points)
-        self.columns = tuple(range(len(self.points)) if columns is None else columns)
-        self.n_rows = 0
-        self._bins = [np.zeros(places.size + 1, dtype=np.int64) for places in self.points]
-
-    def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix, or one row of each person of `Blocks`."""
-        rows = chosen_rows(X) if isinstance(X, Blocks) else finite_rows(without_weights(X))
-        for bins, places, column in zip(self._bins, self.points, self.columns, strict=True):
-            bins += np.bincount(np.searchsorted(places, rows[:, column], side="left"), minlength=bins.size)
-        self.n_rows += rows.shape[0]
-        return self
-
-    def __add__(self, other: Self) -> Self:
-        total = type(self)(self.points, self.columns)
-        total.n_rows = self.n_rows + other.n_rows
-        total._bins = [mine + its for mine, its in zip(self._bins, other._bins, strict=True)]
-        return total
-
-    def above(self) -> tuple[IntArray, ...]:
-        """Return, for each column, the number of rows above each of its points."""
-        return tuple(self.n_rows - np.cumsum(bins)[:-1] for bins in self._bins)
-
-
-def half_differences(blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
-    """Yield half the distance of the numbers of disjoint pairs of rows, column by column.
-
-    The first row of a block is paired with the second, the third with the fourth; an odd one at its end has no partner.
-    Halves, so that numbers of 1e308 do not overflow. A replaced row changes one pair.
-
-    Examples
-    --------
-    >>> [pairs.tolist() for pairs in half_differences([np.array([[1.0], [4.0], [9.0]])])]
-    [[[1.5]]]
-    """
-    for rows in blocks:
-        half = 0.5 * rows[: rows.shape[0] // 2 * 2]
-        yield np.abs(half[::2] - half[1::2])
-
 
 # Grid points are the powers of 2^(1/8) from 2^-30 to 2^30: a public range wide enough for most units, and steps as fine
 # as a bound needs. Roots of powers of two round alike on all machines of a cluster, and so does the product with
@@ -109,6 +42,8 @@ class MagnitudeCounts(InThreads):
     >>> counts.at_most()[0, NORM_GRID.searchsorted(2.0)]
     np.int64(2)
     """
+
+    n_rows: int
 
     def __init__(self, n_columns: int) -> None:
         self.n_rows = 0
@@ -312,14 +247,17 @@ class RowSizes(MagnitudeCounts):
         units = units_of(self._weight is not None, without_weights(X))
         if self._features is not None:
             return super()._of(np.abs(scaled_rows(units.rows, self._shift, self._scale)))
-        return self._binned(self._candidates_of(units.with_rows(dense_rows(units.rows)))[:, None])
+        by_column = isinstance(units.rows, RowsByColumn) and units.starts is None
+        return self._binned(
+            self._candidates_of(units if by_column else units.with_rows(dense_rows(units.rows)))[:, None]
+        )
 
     def _exact_candidates(self, rows: FloatArray) -> IntArray:
         """Return the grid points of the norms of dense rows, none of which floats are asked for."""
         return _candidates_of_steps(_exact_steps(scaled_rows(rows, self._shift, self._scale)))
 
     def _candidates_of(self, units: Units) -> IntArray:
-        """Return the grid points of the norms of dense units."""
+        """Return the grid points of the norms of dense units, or of rows by column."""
         rows = units.rows
         if units.starts is not None:
             rows = scaled_rows(rows, self._shift, self._scale)
@@ -354,6 +292,9 @@ class KeySet:
 
     def __init__(self) -> None:
         self._sorted: list[Keys] = []  # each more than twice as long as the next
+
+    def __len__(self) -> int:
+        return sum(part.size for part in self._sorted)
 
     @property
     def nbytes(self) -> int:
@@ -404,6 +345,10 @@ class ScoreCounts(InBatches):
     >>> ScoreCounts(grid).update(np.array([[0.5, 0.5], [-9.0, 0.1], [-0.1, 0.2]])).in_cells.tolist()
     [[[0, 2], [0, 1]]]
     """
+
+    n_units: int
+    grid: ScoreGrid
+    by_unit: bool
 
     def __init__(self, grid: ScoreGrid, by_unit: bool = False) -> None:
         self.grid, self.by_unit = grid, by_unit

@@ -6,7 +6,8 @@ A call lets other threads run until it ends, however many rows it is given.
 import ctypes
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,130 @@ from numpy.typing import NDArray
 
 from ..numerics import FloatArray, IntArray
 from . import numpy_kernels
-from .numpy_kernels import EXACT_LIMIT, Candidates, NormSums
+from .numpy_kernels import EXACT_LIMIT, Candidates, Comparing, NormSums, target_exponent
 
-# As in one_pass.c.
+# As in rows.h.
 _LANES, _TILE = 8, 32
+_TYPES = {name: code for code, name in enumerate(("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1"))}
 # Above this width BLAS is quicker than ours.
 _WIDEST = 160
+
+
+class RowsByColumn:
+    """Rows of a table whose columns lie apart, each an array of numbers of its own type: read as they are, not copied.
+
+    Whatever asks for an array gets one of float64.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray
+        At least one, all of one length.
+
+    Examples
+    --------
+    >>> rows = RowsByColumn([np.array([1, 2, 3]), np.array([0.5, 1.5, 2.5])])
+    >>> np.asarray(rows[1:]).tolist()
+    [[2.0, 1.5], [3.0, 2.5]]
+    """
+
+    ndim, dtype = 2, np.dtype(np.float64)
+
+    def __init__(self, columns: Sequence[NDArray[Any]]) -> None:
+        # Of a type that was not compiled for, such as truth values, a copy is.
+        held = [one if _type_of(one.dtype) is not None else one.astype(np.float64) for one in columns]
+        self._columns = held
+        self.starts = np.array([one.ctypes.data for one in held], dtype=np.intp)
+        self.strides = np.array([one.strides[0] for one in held], dtype=np.intp)
+        self.types = np.array([_type_of(one.dtype) for one in held], dtype=np.uint8)
+        self._rows = range(len(held[0]))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns there are."""
+        return len(self._rows), len(self._columns)
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Return the rows of a slice, which lie where they lay; or an array of those at positions, or of a mask."""
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            part = object.__new__(RowsByColumn)
+            part.__dict__.update(self.__dict__)
+            part._rows = self._rows[rows]
+            part.starts = self.starts + (part._rows.start - self._rows.start) * self.strides
+            return part
+        return np.asarray(self)[rows] if isinstance(rows, tuple) else self._made(rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("Columns that lie apart do not become an array without a copy.")
+        return self._made(slice(None)).astype(dtype or self.dtype, copy=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy lies elsewhere, in this process or in another.
+        return RowsByColumn, ([one[self._rows.start : self._rows.stop] for one in self._columns],)
+
+    def _made(self, rows: Any) -> FloatArray:
+        # Columns are contiguous in every frame library, and so they are written to contiguous memory.
+        whole = slice(self._rows.start, self._rows.stop)
+        first, *others = (one[whole][rows] for one in self._columns)
+        matrix = np.empty((len(first), len(self._columns)), order="F")
+        for place, values in enumerate((first, *others)):
+            matrix[:, place] = values
+        return matrix
+
+
+Rows = NDArray[Any] | RowsByColumn
+
+
+def _type_of(dtype: np.dtype[Any]) -> int | None:
+    return _TYPES.get(dtype.str[1:]) if dtype.isnative else None
+
+
+class _Table(ctypes.Structure):
+    """How rows lie in memory, as in rows.h."""
+
+    _fields_ = [
+        ("columns", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("types", ctypes.c_void_p),
+        ("n", ctypes.c_size_t),
+        ("d", ctypes.c_size_t),
+    ]
+
+    def __init__(self, rows: Rows) -> None:
+        n, d = rows.shape
+        if isinstance(rows, RowsByColumn):
+            starts, strides, types = rows.starts, rows.strides, rows.types
+        else:
+            starts = rows.ctypes.data + np.arange(d, dtype=np.intp) * rows.strides[1]
+            strides = np.full(d, rows.strides[0], dtype=np.intp)
+            types = np.full(d, _type_of(rows.dtype), dtype=np.uint8)
+        self._kept = rows, starts, strides, types
+        super().__init__(*(one.ctypes.data for one in (starts, strides, types)), n, d)
+
+
+class _Compared(ctypes.Structure):
+    """Rows, and how they are compared, as in comparisons.c."""
+
+    _fields_ = (
+        ("rows", ctypes.c_void_p),
+        ("d", ctypes.c_size_t),
+        ("half", ctypes.c_size_t),
+        ("signs", ctypes.c_int),
+        ("target", ctypes.c_int),
+        ("scale", ctypes.c_void_p),
+        ("factor", ctypes.c_double),
+        ("limit", ctypes.c_double),
+        ("reach", ctypes.c_double),
+    )
+
+    def __init__(self, rows: FloatArray, how: Comparing) -> None:
+        d = rows.shape[1]
+        rows = np.ascontiguousarray(rows)
+        scale = None if how.scale is None else how.scale / how.scale.max()
+        self._kept = rows, scale
+        place = None if scale is None else scale.ctypes.data
+        changed = target_exponent(d), place, how.factor, *_limits(how.bits)
+        super().__init__(rows.ctypes.data, d, how.half, how.signs, *changed)
 
 
 class CompiledPasses:
@@ -33,40 +152,41 @@ class CompiledPasses:
 
     def __init__(self, library: Any) -> None:
         place, number, size, whole = ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t, ctypes.c_int64
-        table = (place, ctypes.c_ssize_t, size, size, place, place)
-        bounded = (*table, number, number)
+        table = (ctypes.POINTER(_Table), place, place)
+        bounded = (*table, number, number, place)
         self._integers = _function(library.eigenveil_integers, *bounded, place, place)
-        self._squares = _function(library.eigenveil_squares, *table, place)
+        self._squares = _function(library.eigenveil_squares, *table, place, place)
         by_norm = (*bounded, place, whole, whole, ctypes.c_int, *(place,) * 5)
         self._sums_by_norm = _function(library.eigenveil_sums_by_norm, *by_norm, returns=size)
+        several = (ctypes.POINTER(_Compared), size, size)
+        self._compared = _function(library.eigenveil_compared, *several, place)
         self._multiplies = bool(library.eigenveil_multiplies())
         if self._multiplies:
+            self._compared_products = _function(library.eigenveil_compared_products, *several, size, place, place)
             self._products = _function(library.eigenveil_products, *bounded, number, size, *(place,) * 3)
 
     @staticmethod
-    def fit(rows: NDArray[Any], factor: FloatArray) -> bool:
-        """Tell whether rows are what was compiled for: float64, each in one piece, all changed alike."""
-        whole = rows.dtype == np.float64 and rows.dtype.isnative and rows.flags.aligned
-        in_pieces = rows.shape[1] > 1 and rows.strides[1] != rows.itemsize
-        return whole and not in_pieces and rows.strides[0] % rows.itemsize == 0 and factor.ndim < 2
+    def fit(rows: Rows, factor: FloatArray) -> bool:
+        """Tell whether rows are what was compiled for: of a type that C has here, all changed alike."""
+        return factor.ndim < 2 and _type_of(rows.dtype) is not None
 
     def integers(
-        self, rows: FloatArray, shift: FloatArray | None, factor: FloatArray, bits: int | None, out: FloatArray
+        self, rows: Rows, shift: FloatArray | None, factor: FloatArray, bits: int | None, out: FloatArray
     ) -> FloatArray:
         """Put integer rows into `out`, which lies row by row."""
         squared = np.empty(rows.shape[0])
-        self._integers(*_table(rows, shift, factor), *_limits(bits), squared, out)
+        self._integers(*_table(rows, shift, factor), *_limits(bits), _room(rows.shape[1]), squared, out)
         return squared
 
-    def squares(self, rows: FloatArray, shift: FloatArray | None, factor: FloatArray) -> FloatArray:
+    def squares(self, rows: Rows, shift: FloatArray | None, factor: FloatArray) -> FloatArray:
         """Measure rows that are not truncated."""
         squared = np.empty(rows.shape[0])
-        self._squares(*_table(rows, shift, factor), squared)
+        self._squares(*_table(rows, shift, factor), _room(rows.shape[1]), squared)
         return squared
 
     def add_by_norm(
         self,
-        rows: FloatArray,
+        rows: Rows,
         shift: FloatArray | None,
         scale: FloatArray,
         bits: int,
@@ -76,18 +196,18 @@ class CompiledPasses:
         """Add integer rows to the totals of their grid points; return the places of the others."""
         left, row = np.empty(rows.shape[0], dtype=np.int64), np.empty(rows.shape[1])
         cells = candidates.cells, candidates.cells.size, candidates.first_cell, candidates.cell_shift
-        changed = *_table(rows, shift, scale), *_limits(bits)
+        changed = *_table(rows, shift, scale), *_limits(bits), _room(rows.shape[1])
         n_left = self._sums_by_norm(*changed, *cells, candidates.factors, row, sums.counts, sums.totals, left)
         return left[:n_left].copy()
 
     def room_for_products(self, width: int) -> FloatArray | None:
         """Return zeros for `add_products` of rows as wide with their constant; None where BLAS is quicker."""
         pitch = -(-width // _LANES) * _LANES
-        return np.zeros((pitch, pitch)) if self._multiplies and width <= _WIDEST else None
+        return _aligned(pitch, pitch) if self._multiplies and width <= _WIDEST else None
 
     def add_products(
         self,
-        rows: FloatArray,
+        rows: Rows,
         shift: FloatArray | None,
         factor: FloatArray,
         bits: int,
@@ -95,10 +215,21 @@ class CompiledPasses:
         products: FloatArray,
     ) -> FloatArray:
         """Add the products of integer rows, a constant at the end of each, to the upper triangle of `products`."""
-        pitch = len(products)
-        squared, tile = np.empty(rows.shape[0]), np.empty((_TILE, pitch))
-        self._products(*_table(rows, shift, factor), *_limits(bits), constant, pitch, squared, tile, products)
+        squared, pitch = np.empty(rows.shape[0]), len(products)
+        changed = *_table(rows, shift, factor), *_limits(bits), _room(rows.shape[1])
+        self._products(*changed, constant, pitch, _room(pitch), squared, products)
         return squared
+
+    def compared_integers(self, rows: FloatArray, places: range, how: Comparing) -> FloatArray:
+        """Return the integers of comparisons."""
+        out = np.empty((len(places), rows.shape[1]))
+        self._compared(_Compared(rows, how), places.start, len(places), out)
+        return out
+
+    def add_compared(self, rows: FloatArray, places: range, how: Comparing, products: FloatArray) -> None:
+        """Add the products of the integers of comparisons to the upper triangle of `products`."""
+        pitch = len(products)
+        self._compared_products(_Compared(rows, how), places.start, len(places), pitch, _room(pitch), products)
 
 
 def _function(function: Any, *types: Any, returns: Any = None) -> Callable[..., Any]:
@@ -111,12 +242,23 @@ def _function(function: Any, *types: Any, returns: Any = None) -> Callable[..., 
     return call
 
 
-def _table(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) -> tuple[Any, ...]:
-    """Return rows, how far apart they are, their shape, and a shift and a factor for every column."""
+def _table(rows: Rows, shift: FloatArray | None, factor: FloatArray) -> tuple[Any, ...]:
+    """Return rows, and a shift and a factor for every column."""
     columns = np.empty((2, rows.shape[1]))
     columns[0] = 0.0 if shift is None else shift
     columns[1] = factor
-    return rows, rows.strides[0] // rows.itemsize, *rows.shape, *columns
+    return _Table(rows), *columns
+
+
+def _room(width: int) -> FloatArray:
+    return _aligned(_TILE, width)
+
+
+def _aligned(*shape: int) -> FloatArray:
+    """Return zeros that begin where a line of the cache does: a register is then never filled from two."""
+    numbers = np.zeros(math.prod(shape) + _LANES)
+    first = -numbers.ctypes.data // numbers.itemsize % _LANES
+    return numbers[first : first + math.prod(shape)].reshape(shape)
 
 
 def _limits(bits: int | None) -> tuple[float, float]:
@@ -135,20 +277,22 @@ __all__ = [
     "EXACT_LIMIT",
     "Candidates",
     "NormSums",
+    "RowsByColumn",
     "add_by_norm",
+    "add_compared",
     "add_products",
+    "compared_integers",
     "integers",
+    "places_by_hash",
     "room_for_products",
     "squares",
 ]
 
 
-_LIBRARY = Path(__file__).with_name("compiled_pass.so")
+_LIBRARY = Path(str(files(__package__) / "compiled_pass.so"))  # an editable install has it elsewhere
 
 
-def integers(
-    rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray, bits: int | None, out: FloatArray
-) -> FloatArray:
+def integers(rows: Rows, shift: FloatArray | None, factor: FloatArray, bits: int | None, out: FloatArray) -> FloatArray:
     """Put ``trunc(factor * (rows - shift))`` into `out`, and return the squared norms of these integer rows.
 
     Those with a squared norm above 4^bits and below 2^53 are then brought to norm 2^bits, or just below. Longer ones,
@@ -156,7 +300,7 @@ def integers(
 
     Parameters
     ----------
-    rows : ndarray of shape (n, d)
+    rows : ndarray of shape (n, d), or RowsByColumn
     shift, factor : ndarray
         What broadcasts against `rows`.
     bits : int, optional
@@ -175,7 +319,7 @@ def integers(
     return squared
 
 
-def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) -> FloatArray:
+def squares(rows: Rows, shift: FloatArray | None, factor: FloatArray) -> FloatArray:
     """Return the squared norms of ``factor * (rows - shift)``, summed in any order.
 
     Examples
@@ -188,7 +332,7 @@ def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) ->
 
 
 def add_by_norm(
-    rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, bits: int, candidates: Candidates, sums: NormSums
+    rows: Rows, shift: FloatArray | None, scale: FloatArray, bits: int, candidates: Candidates, sums: NormSums
 ) -> IntArray:
     """Count every row at the grid point of the norm of ``scale * (rows - shift)``, and add its integers there.
 
@@ -205,7 +349,7 @@ def room_for_products(width: int) -> FloatArray | None:
 
 
 def add_products(
-    rows: NDArray[Any],
+    rows: Rows,
     shift: FloatArray | None,
     factor: FloatArray,
     bits: int,
@@ -223,7 +367,20 @@ def add_products(
     return compiled.add_products(rows, shift, factor, bits, constant, products)
 
 
-def _passes(rows: NDArray[Any], factor: FloatArray) -> Any:
+def compared_integers(rows: FloatArray, places: range, how: Comparing) -> FloatArray:
+    """Return the integers of the comparisons of rows at these places."""
+    integers: FloatArray = (_compiled() or numpy_kernels).compared_integers(rows, places, how)
+    return integers
+
+
+def add_compared(rows: FloatArray, places: range, how: Comparing, products: FloatArray) -> None:
+    """Add q q' of the integers q of comparisons to the upper triangle of `products`, for which there was room."""
+    compiled = _compiled()
+    assert compiled is not None
+    compiled.add_compared(rows, places, how, products)
+
+
+def _passes(rows: Rows, factor: FloatArray) -> Any:
     """Return the passes for such rows, `CompiledPasses` or the like of them in `numpy_passes`."""
     compiled = _compiled()
     return compiled if compiled is not None and compiled.fit(rows, factor) else numpy_kernels
@@ -263,7 +420,8 @@ def _agrees(passes: CompiledPasses) -> bool:
         found.append(([norms, out, *by_norm], loose))
     (ours, our_squares), (its, its_squares) = found
     same = all(np.array_equal(*pair, equal_nan=True) for pair in zip(ours, its, strict=True))
-    same &= np.allclose(our_squares, its_squares, rtol=1e-13, equal_nan=True)
+    same &= np.allclose(our_squares, its_squares, rtol=1e-13, equal_nan=True) and _loads(passes)
+    same &= _compares(passes)
     room, constant = passes.room_for_products(d + 1), 5.0
     if room is None:
         return same
@@ -271,3 +429,82 @@ def _agrees(passes: CompiledPasses) -> bool:
     norms, out = ours[0], np.column_stack([ours[1], np.full(len(rows), constant)])[ours[0] < EXACT_LIMIT]
     multiplied = np.array_equal(np.triu(room)[: d + 1, : d + 1], np.triu(out.T @ out))
     return same and multiplied and np.array_equal(norms, once_more, equal_nan=True)
+
+
+# More places than these are sorted by NumPy: column_counts.c counts them in 32 bits.
+_MOST_PLACES = 2**31
+
+
+def places_by_hash(first: int, n: int) -> IntArray:
+    """Return the places from 0 to n - 1 in the order of the hashes of so many words, from `first` on.
+
+    Examples
+    --------
+    >>> places_by_hash(1, 6)
+    array([2, 4, 5, 1, 0, 3])
+    """
+    compiled = _compiled_order()
+    return (numpy_kernels.places_by_hash if compiled is None or n > _MOST_PLACES else compiled)(first, n)
+
+
+@functools.cache
+def _compiled_order() -> Callable[[int, int], IntArray] | None:
+    """Return `places_by_hash` of column_counts.c, if it is there and gives what NumPy gives."""
+    try:
+        function = ctypes.CDLL(str(_LIBRARY)).eigenveil_order
+    except (OSError, AttributeError):
+        return None
+    types = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
+    sort = _function(function, *types)
+
+    def order(first: int, n: int) -> IntArray:
+        bits = max(1, (n - 1).bit_length())
+        ends, places = np.empty(2**bits + 1, dtype=np.uint32), np.empty(n, dtype=np.int64)
+        sort(first, n, bits, ends, places)
+        return places
+
+    asked = ((1, 1), (1, 1000), (2**40 + 1, 77))
+    return order if all(np.array_equal(order(*one), numpy_kernels.places_by_hash(*one)) for one in asked) else None
+
+
+def _loads(passes: CompiledPasses) -> bool:
+    """Compare what is read of every type, side by side, column by column and backwards, with what NumPy makes of it."""
+    few = 2 * _TILE + 3
+    counted = np.arange(few, dtype=np.int64) * 2**57 // 3 - 5  # more bits than a float64 has, and beyond other types
+    with np.errstate(all="ignore"):
+        columns = [(counted.view(np.float64) if name == "f4" else counted).astype(name) for name in _TYPES]
+    columns[0] = counted.view(np.float64)
+    tables: list[Rows] = [RowsByColumn(columns), RowsByColumn([one[::-2] for one in columns])]
+    for one in columns:
+        tables += [np.resize(one, (few, 7)), np.resize(one, (7, few)).T]
+    for table in tables:
+        ours, its = np.empty(table.shape), np.empty(table.shape)
+        for way, out in ((numpy_kernels, ours), (passes, its)):
+            way.integers(np.asarray(table) if way is numpy_kernels else table, None, np.array(1.0), None, out)
+        if not np.array_equal(ours, its, equal_nan=True):
+            return False
+    return True
+
+
+def _compares(passes: CompiledPasses) -> bool:
+    """Compare comparisons of rows of every size, near and far, with ties, with those of NumPy, and their products."""
+    d, bits = 13, 8
+    extreme = [0.0, 1.0, -1.5e308, 1e308, 5e-324, -3e-310, 1e-300, 1 / 3, -7.0, 2.0**-600, 1e16 + 2, 0.1, 0.1]
+    far = np.resize(np.array(extreme), (21, d)) * np.resize([1.0, 1.0, -0.5, 2.0**-40, 0.0, 1e-9, 1.0], (21, 1))
+    rows = np.vstack([far, np.arange(40.0 * d).reshape(-1, d) * 0.6180339887 % 1])
+    scale = np.resize([1.0, 3.0, 0.25, 2.0, 1 / 3, 1e-200], d)
+    for how in (
+        Comparing(2, False, None, 2.0**bits, bits),
+        Comparing(4, False, scale, 2.0**bits, bits),
+        Comparing(1, True, None, 100.0, bits),  # of which seven are too many
+    ):
+        places = range(how.half, (len(rows) - how.half) * how.half)
+        ours, its = (way.compared_integers(rows, places, how) for way in (numpy_kernels, passes))
+        room = passes.room_for_products(d)
+        if room is not None:
+            passes.add_compared(rows, places, how, room)
+            if not np.array_equal(np.triu(room)[:d, :d], np.triu(ours.T @ ours)):
+                return False
+        if not np.array_equal(ours, its):
+            return False
+    return True

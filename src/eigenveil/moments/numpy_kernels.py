@@ -10,6 +10,7 @@ truncation takes from it. The squares of the results add up to at most L (1 + 10
 L at most. See docs/explanation/privacy_units.md for the rest.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -116,6 +117,7 @@ def _multiply(grid: FloatArray, factors: FloatArray) -> None:
 EXACT_LIMIT = 2.0**53
 """Below it every integer is a float64, so a sum of squares below it is exact in any order of summation; one that
 reaches it stays at or above it in any order, so the test "N < 2^53" is exact too."""
+EXACT_INTEGER_BITS = 53
 # Tiles of so many entries stay in a core's second cache between two steps, and calls for them cost little beside.
 _TILE_ENTRIES = 2**15
 # Blocks of so many are added up: with four times less, two threads wait for the interpreter.
@@ -199,11 +201,12 @@ def add_by_norm(
     return np.flatnonzero(found < 0)
 
 
-def add_by_group(rows: FloatArray, groups: IntArray, totals: FloatArray) -> None:
-    """Add every row to the totals of its group."""
+def add_by_group(rows: Any, groups: IntArray, totals: FloatArray) -> None:
+    """Add every row, dense or CSR, to the totals of its group."""
     n = rows.shape[0]
     one_hot = scipy.sparse.csr_array((np.ones(n), groups, np.arange(n + 1)), shape=(n, len(totals)))
-    totals += one_hot.T @ rows
+    sums = one_hot.T @ rows
+    totals += sums.toarray() if scipy.sparse.issparse(sums) else sums
 
 
 def _tiles(rows: NDArray[Any], entries: int) -> list[slice]:
@@ -222,3 +225,103 @@ def _buffered(rows: NDArray[Any], entries: int) -> Iterator[tuple[slice, FloatAr
 
 def _change(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray, out: FloatArray) -> None:
     np.multiply(rows if shift is None else np.subtract(rows, shift, out=out), factor, out=out)
+
+
+def split_mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return 64-bit words mixed by SplitMix64 (Steele et al. 2014): as good as chance, and no two words alike."""
+    words = words * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(words ^ (words >> np.uint64(31)))
+
+
+def places_by_hash(first: int, n: int) -> IntArray:
+    """Put places in the order of the hashes of so many words, from the first one on."""
+    return np.argsort(split_mix(np.arange(n, dtype=np.uint64) + np.uint64(first)), kind="stable")
+
+
+def integer_rows(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64], FloatArray]:
+    """Put every finite row on an integer grid of its own, so fine as float64 can still add up its squares exactly.
+
+    Returns the integers q = trunc(2^-s x), as float64, the exponents s, and N = |q|^2. The largest entry of a row lies
+    in [2^(e-1), 2^e) with d * 4^e <= 2^53, so N is exact in any order of summation. Each step is exact or rounds
+    element by element, so what a row becomes depends on that row alone: not on its neighbours, layout or batch.
+    A row of zeros has s = 0.
+
+    Examples
+    --------
+    >>> integers, exponents, squared = integer_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    >>> np.ldexp(np.sqrt(squared), exponents).tolist()
+    [5.0, 0.0]
+    """
+    target = target_exponent(rows.shape[1])
+    largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
+    exponents = np.where(largest > 0, np.frexp(largest)[1].astype(np.int64) - target, 0)
+    # Two powers of two, since one may be beyond the range of float64. What the first makes subnormal, and so inexact,
+    # is far below 1 after the second.
+    half = -exponents // 2
+    integers = rows * np.ldexp(1.0, half)[:, None]
+    integers *= np.ldexp(1.0, -exponents - half)[:, None]
+    np.trunc(integers, out=integers)
+    return integers, exponents, squared_norms(integers)
+
+
+def target_exponent(n_features: int) -> int:
+    """Return the largest e with d * 4^e <= 2^53: integer rows below 2^e have an exact squared norm."""
+    return (EXACT_INTEGER_BITS - math.ceil(math.log2(n_features))) // 2
+
+
+@dataclass(frozen=True, eq=False)
+class Comparing:
+    """How rows are compared with those before them, and comparisons become integers.
+
+    Parameters
+    ----------
+    half : int
+        Comparison c is that of row half + c // half with the one that is 1 + c % half rows before it.
+    signs : bool
+        Whether it says which number is larger; else it is a normalized difference.
+    scale : ndarray, optional
+        That of every feature of a difference.
+    factor : float
+        What a comparison is multiplied by; it is then truncated, and shortened to norm 2^bits where it is longer.
+    bits : int
+    """
+
+    half: int
+    signs: bool
+    scale: FloatArray | None
+    factor: float
+    bits: int
+
+
+def compared(rows: FloatArray, places: range, how: Comparing) -> FloatArray:
+    """Return the comparisons at these places, as floats."""
+    half, first, last = how.half, places.start // how.half, -(-places.stop // how.half)
+    found = np.empty((last - first, half, rows.shape[1]))
+    for step in range(1, half + 1):
+        others = rows[half + first - step : half + last - step]
+        found[:, step - 1] = compared_rows(rows[half + first : half + last], others, how)
+    return found.reshape(-1, rows.shape[1])[places.start - first * half : places.stop - first * half]
+
+
+def compared_rows(rows: FloatArray, others: FloatArray, how: Comparing) -> FloatArray:
+    """Return the comparison of each row with the other."""
+    if how.signs:
+        return np.asarray((rows > others) * 1.0 - (rows < others), dtype=np.float64)
+    # Halved first, so that the difference of two numbers of 1e308 does not overflow.
+    difference = 0.5 * rows - 0.5 * others
+    if how.scale is not None:
+        # The mantissa and the exponent apart: scaled numbers may leave the range of float64, directions do not.
+        largest = np.abs(difference).max(axis=1, keepdims=True, initial=0.0)
+        difference = np.ldexp(difference, -np.frexp(largest)[1]) * (how.scale / how.scale.max())
+    integers, _, squared = integer_rows(difference)
+    np.divide(integers, np.sqrt(squared)[:, None], out=integers, where=squared[:, None] > 0)
+    return integers
+
+
+def compared_integers(rows: FloatArray, places: range, how: Comparing) -> FloatArray:
+    """Return the integers of the comparisons at these places."""
+    out = np.empty((len(places), rows.shape[1]))
+    integers(compared(rows, places, how), None, np.asarray(how.factor), how.bits, out)
+    return out

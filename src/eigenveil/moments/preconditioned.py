@@ -6,7 +6,7 @@ float64, so what a row becomes depends on that row alone: not on its neighbours,
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class MappedBound(RowBound):
             return NotImplemented
         return self.rule == other.rule and self.before == other.before and np.array_equal(self.map, other.map)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
 
 def mapped_bound(before: RowBound, integers: IntArray, norm: float) -> MappedBound:

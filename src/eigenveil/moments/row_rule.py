@@ -7,6 +7,7 @@ how its rows were made, and whoever reads it can convert units, with no way to a
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ COMPARED = ("spatial_sign", "kendall")
 UNIT_WEIGHTS = ("equal", "by_rows")
 """What counts once where a privacy unit is given: a person's average, or every row."""
 _MOST_COMPARISONS = 2**10
+MOST_SUM = 2**62
+"""Sums that may reach it are no longer kept in int64, whose other half is room for noise."""
 # What is computed from a release raises norms to their eighth power and scales to their second.
 _LARGEST_NORM, _LARGEST_SCALE = 1e30, 1e140
 
@@ -253,6 +256,17 @@ class RowRule:
         """
         return self.limit_squared * self.unit_squared
 
+    def fits(self, n_rows: int) -> bool:
+        """Return whether sums over so many rows stay within int64, whatever the rows are.
+
+        Examples
+        --------
+        >>> [RowRule(1.0, bits=bits).fits(10**12) for bits in (16, 12, 11)]
+        [False, False, True]
+        """
+        n_integer_rows = n_rows * self.comparisons // 2 if self.compares_neighbours else n_rows
+        return n_integer_rows * self.row_limit_squared < MOST_SUM
+
     def full_rows(self, n_rows: int) -> int:
         """Return how many rows of the largest norm so many rows are worth to a mechanism: a comparison takes two."""
         return n_rows // 2 if self.compares_neighbours else n_rows
@@ -276,7 +290,7 @@ class RowRule:
         """The appended constant as it stands on the grid, in units of the scaled row."""
         return self.constant_units * self.norm / 2.0**self.bits
 
-    @property
+    @cached_property
     def rule(self) -> "RowRule":
         """The public record alone, without the code that reads rows."""
         record = object.__new__(RowRule)
@@ -285,7 +299,7 @@ class RowRule:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        return {one.name: getattr(self, one.name) for one in fields(RowRule)}
+        return {name: getattr(self, name) for name in _FIELDS}
 
     def check_sizes(self) -> None:
         """Refuse sizes whose squares would overflow or vanish when a release is read, which is paid for by then."""
@@ -306,6 +320,9 @@ class RowRule:
                 raise InvalidParameterError(
                     f"{name} has {len(entries)} entries for {n_features} features; give one for each."
                 )
+
+
+_FIELDS = tuple(one.name for one in fields(RowRule))
 
 
 def _per_feature(name: str, value: Sequence[float] | FloatArray | None) -> tuple[float, ...] | None:

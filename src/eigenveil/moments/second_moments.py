@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -13,7 +13,9 @@ import scipy.sparse
 from ..errors import CapacityError, InvalidDataError, InvalidParameterError, integer_between, own_words
 from ..numerics import IntArray
 from .bound import NOT_FINITE, RowBound
+from .comparisons import Compared
 from .counts import KeySet
+from .kernels import RowsByColumn
 from .sums import added_products, exact_units, missing_corner, sparse_products, widened
 from .units import SHARE_BITS, TWICE, Blocks, Units, Weighted, units_of
 
@@ -59,6 +61,8 @@ class SecondMoments:
     True
     """
 
+    n_rows: int
+
     def __init__(
         self, bound: RowBound, n_features: int, feature_names: tuple[str, ...] | list[str] | None = None
     ) -> None:
@@ -67,7 +71,7 @@ class SecondMoments:
         bound.check_width(self.n_features)
         if feature_names is not None and len(feature_names) != self.n_features:
             raise InvalidParameterError("feature_names must have one name for every feature.")
-        self.feature_names = None if feature_names is None else tuple(feature_names)
+        self.feature_names: tuple[str, ...] | None = None if feature_names is None else tuple(feature_names)
         _check_memory(self.width)
         self.n_rows = (
             0  # units: rows, or privacy units however many rows they have; comparisons, where rows are compared
@@ -76,6 +80,56 @@ class SecondMoments:
         self._seen = KeySet()  # privacy units, where these are the unit
         self._broken_off = False
         self._gram: IntArray = np.zeros((self.width, self.width), dtype=np.int64)
+
+    @classmethod
+    @own_words
+    def from_sums(cls, bound: RowBound, n_rows: int, gram: Any, feature_names: Sequence[str] | None = None) -> Self:
+        """Return the moments of sums that were made elsewhere, in a database say, by the rule of `bound`.
+
+        **Whoever gives the sums vouches for them.** What can be checked is checked: whole numbers, symmetry, a diagonal
+        that is not negative, no entry that is larger than those of the diagonal allow, a trace within the limit of so
+        many units, and the corner of an appended constant. That every unit was held to its bound cannot be: the
+        guarantee of a release holds only if each row became integers as `RowBound` does it. Sums of privacy units are
+        not added to others, since one unit could be in both.
+
+        Parameters
+        ----------
+        bound : RowBound
+            The public rule that made the integer rows.
+        n_rows : int
+            The number of rows, or of privacy units where these are the unit.
+        gram : array of int of shape (width, width)
+            The sum of q q' over the integer rows q, with the appended constant as the last entry if `bound` has one.
+        feature_names : sequence of str, optional
+
+        Examples
+        --------
+        >>> SecondMoments.from_sums(RowBound(1.0, bits=4), 2, [[64, 0], [0, 256]]).n_samples
+        2
+        """
+        sums = np.array(gram, dtype=object)
+        if sums.ndim != 2 or sums.shape[0] != sums.shape[1] or sums.shape[0] <= (bound.constant is not None):
+            raise InvalidDataError("The sums must be a square matrix, one row for each feature and for a constant.")
+        if bound.compares or bound.most_weight is not None or bound.mapped_from is not None:
+            raise InvalidDataError("Sums of rows that were compared, weighted or mapped cannot be given; collect them.")
+        n_features = sums.shape[0] - (bound.constant is not None)
+        moments = cls(bound, n_features, None if feature_names is None else tuple(feature_names))
+        n = integer_between("n_rows", n_rows, 0)
+        whole = all(isinstance(entry, int | np.integer) and not isinstance(entry, bool) for entry in sums.flat)
+        sums = np.frompyfunc(int, 1, 1)(sums) if whole else sums  # squares of NumPy's own would wrap around
+        fits = whole and bool((sums == sums.T).all()) and min(sums.diagonal()) >= 0
+        fits = fits and sum(sums.diagonal()) <= n * bound.row_limit_squared
+        fits = fits and bool((sums**2 <= np.outer(sums.diagonal(), sums.diagonal())).all())
+        if bound.constant is not None and bound.knows_corner:
+            fits = fits and sums[-1, -1] == n * bound.constant_units**2
+        if not fits:
+            raise InvalidDataError(
+                "These are not the sums of so many rows within the bound; make them by the rule of the bound."
+            )
+        moments.n_rows = n
+        moments._gram = widened(moments._gram, bound, n)
+        moments._gram += sums.astype(moments._gram.dtype)
+        return moments
 
     @property
     def bound(self) -> RowBound:
@@ -161,8 +215,18 @@ class SecondMoments:
 
     def _meet(self, X: Any) -> None:
         """Refuse a batch with a person who came before."""
-        if isinstance(X, Blocks) and not self._seen.add(X.keys):
-            raise InvalidDataError(TWICE)
+        if isinstance(X, Blocks):
+            self._check_units_known()
+            if not self._seen.add(X.keys):
+                raise InvalidDataError(TWICE)
+
+    def _check_units_known(self) -> None:
+        """Refuse to add to sums of privacy units that came without their identifiers."""
+        if self.bound.takes_units and len(self._seen) < self.n_rows:
+            raise InvalidDataError(
+                "These sums do not say which privacy units they have, so that one of them could count twice; bring all "
+                "rows of a unit together before they are added up."
+            )
 
     def _count(self, units: Units) -> None:
         self.n_rows += units.n_units
@@ -179,6 +243,9 @@ class SecondMoments:
             raise InvalidDataError("Moments of differently named features do not add; select the same columns.")
         self.check_whole()
         other.check_whole()
+        if self.n_rows and other.n_rows:
+            self._check_units_known()
+            other._check_units_known()
         seen = self._seen.joined(other._seen)
         if seen is None:
             raise InvalidDataError(TWICE)
@@ -194,7 +261,7 @@ class SecondMoments:
         counted = (self.n_rows, self._weight_units) == (other.n_rows, other._weight_units)
         return self.bound == other.bound and counted and np.array_equal(self._gram, other._gram)
 
-    __hash__ = None  # type: ignore[assignment]  # it changes with every update
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it changes with every update
 
     def __repr__(self) -> str:
         # Counts and sums are private until a mechanism has released them.
@@ -243,7 +310,7 @@ class SecondMoments:
             if isinstance(X, np.ma.MaskedArray):
                 raise InvalidDataError("Masked arrays are not supported; fill the masked entries first.")
             try:
-                rows = np.asarray(X)
+                rows = X if isinstance(X, RowsByColumn | Compared) else np.asarray(X)
             except ValueError:
                 raise InvalidDataError("The data must be a table with rows of one length.") from None
         if rows.dtype.kind not in "fiub":

@@ -15,15 +15,18 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 
 from .. import numerics
 from ..errors import InvalidParameterError
 from ..numerics import FloatArray, IntArray
 from . import kernels
 from .bound import EXACT_INTEGER_BITS, RowBound, dense_rows, quantize_values
+from .comparisons import Compared
 from .counts import NORM_GRID, RowSizes, doubt, norm_table
-from .kernels import Candidates, NormSums, add_by_norm
+from .kernels import Candidates, NormSums, RowsByColumn, add_by_norm
 from .numpy_kernels import add_by_group, squared_norms, to_the_bound
+from .row_rule import MOST_SUM
 from .units import Units, side_by_side, units_of
 
 # A block of rows should fit a cache while it is quantized and multiplied, and be so long that threads seldom wait for
@@ -31,8 +34,6 @@ from .units import Units, side_by_side, units_of
 _BLOCK_ENTRIES = 2**18
 # Fewer entries than these are not worth a thread.
 _SMALLEST_PART = 2**19
-MOST_SUM = 2**62
-"""Sums that may reach it are no longer kept in int64, whose other half is room for noise."""
 # So many blocks wait for those of their rows that one_pass.c leaves, which are added together.
 _BLOCKS_TOGETHER = 8
 # Products of rows as narrow as these take several threads longer than one.
@@ -57,13 +58,15 @@ class ProductSum:
            [-64, 128]])
     """
 
+    n_units: int
+
     def __init__(self, bound: RowBound, n_features: int) -> None:
         self._bound, self._d = bound, n_features
         width = n_features + (bound.constant is not None)
         self.n_units = 0
         self._whole: IntArray | None = None
         self._pending: FloatArray = np.zeros((width, width))
-        self._upper = kernels.room_for_products(width) if bound.by_one_factor else None
+        self._upper = kernels.room_for_products(width) if bound.by_one_factor or bound.compares else None
         self._units = 0
         self._left: list[FloatArray] = []
         self._buffer: FloatArray = np.empty((0, n_features))
@@ -76,8 +79,11 @@ class ProductSum:
             for n_units, product in sparse_products(self._bound, d, units):
                 self._make_room(n_units)
                 self._pending[product.row, product.col] += product.data
+        elif scipy.sparse.issparse(rows) and self._zero_row(units) is not None:
+            for part in units.pieces(rows.shape[0], exact // 8):  # so that what differs from a zero row is exact too
+                self._add_shifted(part)
         elif scipy.sparse.issparse(rows):
-            # A shifted or mapped row has no zeros left to skip, so its blocks are made dense one at a time.
+            # A mapped row has no zeros left to skip, so its blocks are made dense one at a time.
             for part in units.pieces(max(1, 4 * _BLOCK_ENTRIES // d), exact):
                 self.add(part.with_rows(part.rows.toarray()))
         else:
@@ -108,7 +114,52 @@ class ProductSum:
         self._units += n_units
         self.n_units += n_units
 
+    def _zero_row(self, units: Units) -> FloatArray | None:
+        """Return the integers of a shifted row of zeros; None where rows do not differ from it in few entries only."""
+        bound = self._bound
+        by_entries = bound.by_one_factor and bound.mapped_from is None and units.shares is None
+        if not by_entries or 2 * self._d * 4**bound.bits >= kernels.EXACT_LIMIT:
+            return None
+        with np.errstate(over="ignore"):
+            row = np.trunc((0.0 - np.asarray(bound.shift)) * np.broadcast_to(bound.grid_factor, self._d))
+            return row if squared_norms(row[None])[0] <= 4**bound.bits else None
+
+    def _add_shifted(self, part: Units) -> None:
+        """Add shifted CSR rows by what they differ in from a row of zeros; those to be clipped, as dense ones."""
+        bound, rows, d = self._bound, part.rows, self._d
+        zero = self._zero_row(part)
+        assert zero is not None
+        moved = rows.data.astype(np.float64, copy=False) - np.asarray(bound.shift)[rows.indices]
+        with np.errstate(all="ignore"):
+            entries = np.trunc(moved * np.broadcast_to(bound.grid_factor, d)[rows.indices])
+        small, listed = np.abs(entries) <= 2.0**bound.bits, zero[rows.indices]  # NaN is not
+        places = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        squares = np.where(small, entries, 2.0**bound.bits) ** 2 - listed**2
+        squared = np.bincount(places, squares, rows.shape[0]) + zero @ zero
+        within = (squared <= 4**bound.bits) & (np.bincount(places, ~small, rows.shape[0]) == 0)
+        self._make_room(rows.shape[0])
+        # The first row once more, for nothing: so the same is done where none is clipped.
+        dense, step = np.append(0, np.flatnonzero(~within)), max(1, 4 * _BLOCK_ENTRIES // d)
+        for low in range(0, dense.size, step):
+            self._add_dense(rows[dense[low : low + step]].toarray(), not_the_first=low == 0)
+        kept = within[places]
+        n_rows, shape = int(within.sum()), (rows.shape[0], d)
+        differing = scipy.sparse.csr_array(((entries - listed)[kept], (places[kept], rows.indices[kept])), shape=shape)
+        sums = np.bincount(differing.indices, differing.data, d)
+        products = (differing.T @ differing).toarray()
+        products += np.outer(zero, sums + n_rows * zero)
+        products += np.outer(sums, zero)
+        self._pending[:d, :d] += products
+        if bound.constant is not None:
+            constant = float(bound.constant_units)
+            self._pending[d, :d] += constant * (sums + n_rows * zero)
+            self._pending[:d, d] += constant * (sums + n_rows * zero)
+            self._pending[d, d] += n_rows * constant**2
+
     def _add_units(self, part: Units) -> None:
+        if isinstance(part.rows, Compared):
+            self._add_compared(part, part.rows)
+            return
         if self._multiplied(part):
             return
         n_rows = part.rows.shape[0]
@@ -130,7 +181,7 @@ class ProductSum:
     def _multiplied(self, part: Units) -> bool:
         """Add the products of rows by one_pass.c, and keep those that it leaves; tell whether it did."""
         bound = self._bound
-        if self._upper is None or part.shares is not None:
+        if self._upper is None or not bound.by_one_factor or part.shares is not None:
             return False
         shift = None if bound.shift is None else np.asarray(bound.shift)
         factor, constant = bound.grid_factor, float(bound.constant_units)
@@ -142,15 +193,26 @@ class ProductSum:
             self._add_left()
         return True
 
+    def _add_compared(self, part: Units, pairs: Compared) -> None:
+        if self._upper is not None:
+            kernels.add_compared(pairs.rows, pairs.places, pairs.how, self._upper)
+            return
+        integers = kernels.compared_integers(pairs.rows, pairs.places, pairs.how)
+        self._add_quantized(part, integers, np.zeros(len(integers)))
+
     def _add_left(self) -> None:
         """Add the rows that one_pass.c left, and a row of zeros: so this is as much work where it left none."""
         if not self._left:
             return
         rows = np.concatenate([np.zeros((1, self._d)), *self._left])
         self._left = []
+        self._add_dense(rows, not_the_first=True)
+
+    def _add_dense(self, rows: FloatArray, not_the_first: bool) -> None:
         quantized, constants = self._bound.quantize_units(Units(rows))
-        quantized[0], constants[0] = 0.0, 0.0  # whatever the shift and the constant have made of it
-        self._add_quantized(Units(rows[1:]), quantized, constants)
+        if not_the_first:
+            quantized[0], constants[0] = 0.0, 0.0
+        self._add_quantized(Units(rows[int(not_the_first) :]), quantized, constants)
 
 
 def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -> IntArray:
@@ -208,17 +270,11 @@ def sparse_products(bound: RowBound, n_features: int, units: Units) -> Iterator[
     factor = bound.grid_factor
     for part in units.pieces(max(1, _BLOCK_ENTRIES // longest), exact_units(bound)):
         rows = part.rows
-        stored = np.diff(rows.indptr)
-        filled = np.arange(max(1, stored.max())) < stored[:, None]
-        values = np.zeros(filled.shape)
-        values[filled] = rows.data
-        factors = factor
-        if factor.ndim:
-            factors = np.ones(filled.shape)
-            factors[filled] = factor[rows.indices]
+        filled, values = padded(rows, rows.data)
+        factors = padded(rows, factor[rows.indices])[1] if factor.ndim else factor
         quantized = quantize_values(bound, values, factors, None, n_features)
         constants = bound.bound_units(quantized, part)
-        rows = scipy.sparse.csr_array((quantized[filled], rows.indices, rows.indptr), shape=rows.shape)
+        rows = _stored(quantized, filled, rows)
         if bound.constant is not None:
             rows = scipy.sparse.hstack([rows, constants[:, None]], format="csr")
         product = (rows.T @ rows).tocsr()
@@ -227,6 +283,20 @@ def sparse_products(bound: RowBound, n_features: int, units: Units) -> Iterator[
             corner = [missing_corner(bound, part, constants)], ([n_features], [n_features])
             product = product + scipy.sparse.csr_array(corner, shape=product.shape)
         yield part.n_units, product.tocoo()
+
+
+def padded(rows: Any, entries: NDArray[Any]) -> tuple[NDArray[np.bool_], FloatArray]:
+    """Return entries, one for each that is stored in CSR rows, as a rectangle that zeros fill, and where they are."""
+    stored = np.diff(rows.indptr)
+    filled = np.arange(max(1, stored.max(initial=0))) < stored[:, None]
+    values = np.zeros(filled.shape)
+    values[filled] = entries
+    return filled, values
+
+
+def _stored(values: FloatArray, filled: NDArray[np.bool_], rows: Any) -> Any:
+    """Return CSR rows with what a rectangle holds in place of their entries."""
+    return scipy.sparse.csr_array((values[filled], rows.indices, rows.indptr), shape=rows.shape)
 
 
 _NORMS = np.append(NORM_GRID, NORM_GRID[-1])
@@ -261,7 +331,11 @@ class SumsByNorm(RowSizes):
     def _of(self, X: Any) -> tuple[IntArray, IntArray, IntArray]:
         """Return the bins, the grid points that there are, and the sums of their rows."""
         units = units_of(self.bound.takes_units, X)
-        left = units.with_rows(dense_rows(units.rows))
+        if scipy.sparse.issparse(units.rows) and self.bound.by_one_factor and self._shift is None:
+            rows = scipy.sparse.csr_array(units.rows, copy=not units.rows.has_canonical_format)
+            rows.sum_duplicates()
+            return self._of_sparse(rows)
+        left = units if isinstance(units.rows, RowsByColumn) else units.with_rows(dense_rows(units.rows))
         sums = NormSums(np.zeros(NORM_GRID.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
         asked = self.bound.by_one_factor
         if asked and left.n_units:
@@ -284,6 +358,27 @@ class SumsByNorm(RowSizes):
             sums.counts[:] += np.bincount(candidates, minlength=sums.counts.size)
         found = np.flatnonzero(sums.counts)
         return sums.counts[None], found, sums.totals[found].astype(np.int64)
+
+    def _of_sparse(self, rows: Any) -> tuple[IntArray, IntArray, IntArray]:
+        """Return what `_of` does, of the stored entries of CSR rows."""
+        counts, totals = np.zeros(NORM_GRID.size + 1, dtype=np.int64), np.zeros(self._totals.shape)
+        longest = int(np.diff(rows.indptr).max(initial=1))
+        for part in Units(rows).pieces(max(1, _BLOCK_ENTRIES // longest), rows.shape[0]):
+            some = part.rows
+            filled, values = padded(some, some.data)
+            scale = 1.0 if self._scale is None else padded(some, np.asarray(self._scale)[some.indices])[1]
+            with np.errstate(all="ignore"):
+                squared = squared_norms(values * scale)
+            # A square of 0 is that of a row shorter than the whole grid, of zeros most of all.
+            candidates = np.where(squared == 0, 0, self._candidates.of(squared))
+            near = np.append(np.flatnonzero(candidates < 0), 0)  # the first row once more, as above
+            candidates[near[:-1]] = self._exact_candidates(some[near].toarray())[:-1]
+            factors = padded(some, self._candidates.factors[np.repeat(candidates, filled.sum(axis=1)), some.indices])[1]
+            integers = quantize_values(self.bound, values, factors, None, self._totals.shape[1])
+            add_by_group(_stored(integers, filled, some), candidates, totals)
+            counts += np.bincount(candidates, minlength=counts.size)
+        found = np.flatnonzero(counts)
+        return counts[None], found, totals[found].astype(np.int64)
 
     @cached_property
     def _candidates(self) -> Candidates:

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from .above_noise import NoiseTest, above_edges, simulated_edges
     from .fantope import SparseComponents, fantope_components, screened_components
     from .intervals import eigenvalue_intervals
+    from .noise_spectrum import NoiseDraw, edge_quantile
     from .regression import RidgeFit, ridge_from_covariance
-    from .shrinkage import NoiseDraw, Shrunk, noise_edge, project_psd, shrink
+    from .shrinkage import Shrunk, project_psd, shrink, shrink_by_simulation
     from .spectrum import sorted_eigh, top_components
 
 
@@ -23,31 +24,33 @@ __all__ = [
     "Shrunk",
     "SparseComponents",
     "above_edges",
+    "edge_quantile",
     "eigenvalue_intervals",
     "fantope_components",
-    "noise_edge",
     "project_psd",
     "ridge_from_covariance",
     "screened_components",
     "shrink",
+    "shrink_by_simulation",
     "simulated_edges",
     "sorted_eigh",
     "top_components",
 ]
 
 _HOMES = {
-    "NoiseDraw": "shrinkage",
+    "NoiseDraw": "noise_spectrum",
     "NoiseTest": "above_noise",
     "RidgeFit": "regression",
     "Shrunk": "shrinkage",
     "SparseComponents": "fantope",
+    "edge_quantile": "noise_spectrum",
     "eigenvalue_intervals": "intervals",
     "fantope_components": "fantope",
-    "noise_edge": "shrinkage",
     "project_psd": "shrinkage",
     "ridge_from_covariance": "regression",
     "screened_components": "fantope",
     "shrink": "shrinkage",
+    "shrink_by_simulation": "shrinkage",
     "simulated_edges": "above_noise",
     "sorted_eigh": "spectrum",
     "above_edges": "above_noise",

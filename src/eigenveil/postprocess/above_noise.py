@@ -8,65 +8,13 @@ import numpy as np
 
 from ..errors import InvalidParameterError
 from ..numerics import FloatArray, one_blas_thread
-from .shrinkage import SIMULATION_SEED, NoiseDraw
+from .noise_spectrum import SIMULATION_SEED, NoiseDraw, edge_quantile, typical_edge
 from .spectrum import largest_eigenvalue
 
 ABOVE_NOISE = "above_noise"
 """What `n_components` may be in place of a number."""
 # Any number of draws from 1/alpha - 1 on keeps the bound; more of them lose less power.
 _DRAWS, _DRAWS_WIDE, _WIDE = 99, 39, 100
-# Quantiles of the Tracy-Widom distribution of real symmetric matrices, by the probability to be above.
-_TRACY_WIDOM = {0.1: 0.4502, 0.05: 0.9793, 0.01: 2.0234, 0.001: 3.2724}
-
-
-def edge_quantile(size: int, off_variance: float, excess: float = 0.0, alpha: float = 0.05) -> float:
-    """Return a level that the largest eigenvalue of pure noise passes with probability alpha at most, in closed form.
-
-    Parameters
-    ----------
-    size : int
-        Of the noise, or of a block of it; from 30 on the level is within a few percent of the true quantile, and below
-        it is farther above.
-    off_variance, excess : float
-        Of noise with the same distribution in every basis: as in `NoiseFacts`, the excess times the share of the block.
-    alpha : float
-        0.1, 0.05, 0.01 or 0.001.
-
-    Notes
-    -----
-    With the R-transform ag/(1 - bg^2), a = size * off_variance, b = excess * a, the spectrum ends where
-    z(g) = 1/g + ag/(1 - bg^2) is smallest, and the largest eigenvalue fluctuates about this end on the scale
-    (z''(g)/2)^(1/3) size^(-2/3) by the Tracy-Widom distribution. For Gaussian noise that is 2 sqrt(a)
-    and sqrt(a) size^(-2/3).
-
-    Examples
-    --------
-    >>> round(edge_quantile(100, 1.0), 2)
-    20.45
-    """
-    end, width = _edge(size, off_variance, excess)
-    return end + width * _TRACY_WIDOM[alpha]
-
-
-def typical_edge(size: int, off_variance: float) -> float:
-    """Return about the mean of the largest eigenvalue of isotropic Gaussian noise.
-
-    Examples
-    --------
-    >>> round(typical_edge(100, 1.0), 2)
-    19.44
-    """
-    end, width = _edge(size, off_variance, 0.0)
-    return end - 1.2065 * width  # the mean of the Tracy-Widom distribution
-
-
-def _edge(size: int, off_variance: float, excess: float) -> tuple[float, float]:
-    """Return where the spectrum of noise ends, and the scale on which the largest eigenvalue fluctuates about it."""
-    a = size * off_variance
-    y = 2 * excess / (1 + 2 * excess + math.sqrt(1 + 8 * excess))
-    g = math.sqrt(y / excess / a) if excess > 0 else 1 / math.sqrt(a)
-    bend = 2 / g**3 + 2 * a * (excess * a) * g * (3 + y) / (1 - y) ** 3
-    return 1 / g + a * g / (1 - y), (bend / 2) ** (1 / 3) * size ** (-2 / 3)
 
 
 @dataclass(frozen=True)
@@ -102,10 +50,11 @@ def above_edges(values: FloatArray, edges: Iterable[float]) -> NoiseTest:
     return NoiseTest(len(passed), tuple(passed))
 
 
-def isotropic_edges(d: int, sd: float, excess: float = 0.0) -> Iterator[float]:
+def isotropic_edges(d: int, sd: float, excess: float = 0.0, *, sharp_trace: bool = False) -> Iterator[float]:
     """Yield the edges of noise with the same distribution in every basis, in closed form: see `edge_quantile`.
 
-    `sd` is that of the entries beside the diagonal; its square may be beyond all floats.
+    `sd` is that of the entries beside the diagonal; its square may be beyond all floats. The trace is sharp for the
+    whole noise alone, and so for the first edge.
 
     Examples
     --------
@@ -113,7 +62,7 @@ def isotropic_edges(d: int, sd: float, excess: float = 0.0) -> Iterator[float]:
     1
     """
     for k in range(d):
-        yield sd * edge_quantile(d - k, 1.0, excess * (d - k) / d)
+        yield sd * edge_quantile(d - k, 1.0, excess * (d - k) / d, sharp_trace=sharp_trace and k == 0 and d > 1)
 
 
 def edges_from_few_draws(

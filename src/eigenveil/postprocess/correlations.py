@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..numerics import FloatArray
-from .shrinkage import SIMULATION_SEED, NoiseDraw, released_matrix
+from .shrinkage import released_matrix
 
 # Shares of untied comparisons count as determined from so many standard deviations on.
 DETERMINED_FROM = 5.0
@@ -18,9 +18,6 @@ DETERMINED_FROM = 5.0
 TIES_SHOW_BEYOND = 2.0
 # How strongly features with an uncertain share are damped; chosen by experiment: docs/explanation/kendall.md.
 _DAMPING = 2.0
-# Entries of simulated noise: they are brought to their known size, so they tell the shape of the distribution alone.
-_FEWEST_ENTRIES, _MOST_ENTRIES = 500, 20_000
-_FREQUENCIES = 65
 # Where the mean cosine of the noise is below it, the sine of the release tells nothing any more.
 _SMALLEST_COSINE = 0.1
 # Where it is below this, many sines end at 1, and intervals say nothing; by experiment: benchmarks/coverage.py.
@@ -64,13 +61,18 @@ class SignCorrelation:
     kept: float
 
     def noise(self, error: FloatArray) -> FloatArray:
-        """Return what an error of the Kendall matrix is in `matrix`, for intervals; nothing on the diagonal."""
-        by_ties = self.tie_slope * np.diag(error)[:, None]
-        return np.asarray(error * self.cautious_ratio + by_ties + by_ties.T)
+        """Return what errors of the Kendall matrix are in `matrix`, for intervals; nothing on the diagonal."""
+        by_ties = self.tie_slope * np.diagonal(error, axis1=-2, axis2=-1)[..., None]
+        return np.asarray(error * self.cautious_ratio + by_ties + by_ties.swapaxes(-1, -2))
 
 
 def correlation_from_signs(
-    tau: FloatArray, noise_sd: float = 0.0, noise_draw: NoiseDraw | None = None, largest_share: float = 1.0
+    tau: FloatArray,
+    noise_sd: float = 0.0,
+    *,
+    heaviness: float = 0.0,
+    spread: float | None = None,
+    largest_share: float = 1.0,
 ) -> SignCorrelation:
     """Estimate correlations from a released matrix of mean products of signs.
 
@@ -81,8 +83,11 @@ def correlation_from_signs(
         many untied features were shortened, they count less, and so the mean of the diagonal is 1 but for ties.
     noise_sd : float
         Standard deviation of the noise beside the diagonal.
-    noise_draw : callable, optional
-        Maps a generator to one noise matrix; without it the release is taken as it is.
+    heaviness : float
+        Its kurtosis over that of a normal number, less 1.
+    spread : float, optional
+        Standard deviation of the noise of the diagonal about the mean of that noise; by default sqrt(2) times
+        `noise_sd`, as for noise that has the same distribution in every basis.
     largest_share : float
         The largest that an entry of the diagonal can be without noise.
 
@@ -93,10 +98,10 @@ def correlation_from_signs(
     [[1.0, 0.5], [0.5, 1.0]]
     """
     tau = released_matrix(tau)
-    spread, entries = (0.0, np.zeros(1)) if noise_draw is None else _simulated(tau.shape[0], noise_sd, noise_draw)
+    spread = math.sqrt(2) * noise_sd if spread is None else spread
     ties = untied_shares(np.diag(tau), spread, largest_share)
     frequency = math.pi / 2 * np.outer(ties.weights, ties.weights)
-    cosine = _mean_cosine(frequency, entries)
+    cosine = np.maximum(mean_cosine(frequency * noise_sd, heaviness), _SMALLEST_COSINE)
     # Beyond a right angle a sine falls again, so that a large correlation would come out small.
     angle = np.clip(frequency * tau, -math.pi / 2, math.pi / 2)
     matrix = np.clip(np.sin(angle) / cosine, -1.0, 1.0)
@@ -191,26 +196,19 @@ def untied_shares(diagonal: FloatArray, spread: float, largest: float = 1.0) -> 
     return UntiedShares(shares, spread * math.sqrt(kept + (1 - kept) / diagonal.size), kept)
 
 
-def _simulated(d: int, noise_sd: float, noise_draw: NoiseDraw) -> tuple[float, FloatArray]:
-    """Return how much simulated noise varies along its diagonal, and its entries beside the diagonal."""
-    generator = np.random.default_rng(SIMULATION_SEED)
-    beside = np.triu_indices(d, 1)
-    draws = [noise_draw(generator) for _ in range(math.ceil(_FEWEST_ENTRIES / max(1, beside[0].size)))]
-    spread = float(np.sqrt(np.mean([np.var(np.diag(noise), ddof=min(1, d - 1)) for noise in draws])))
-    entries = np.concatenate([noise[beside] for noise in draws])[:_MOST_ENTRIES]
-    size = math.sqrt(np.mean(entries**2)) if entries.size else 0.0
-    return spread, entries * (noise_sd / size) if size > 0 else np.zeros(1)
+def mean_cosine(angle: FloatArray, heaviness: float = 0.0) -> FloatArray:
+    """Return E cos(t e) for noise e, what noise multiplies a sine by; `angle` is t times its standard deviation.
 
+    Normal noise has exp(-angle^2/2). Other noise is taken for normal of a variance that has a gamma distribution of
+    shape k, 1/k its heaviness: (1 + angle^2/(2k))^(-k). For `laplace` and independent Wisharts that is exact.
 
-def _mean_cosine(frequency: FloatArray, entries: FloatArray) -> FloatArray:
-    """Return the mean of cos(t e) over entries e of noise, for each frequency t: what noise multiplies a sine by."""
-    known = np.linspace(frequency.min(), frequency.max(), _FREQUENCIES)
-    means = np.array([np.cos(one * entries).mean() for one in known])
-    return np.asarray(np.maximum(np.interp(frequency, known, means), _SMALLEST_COSINE))
-
-
-# Entries of simulated diagonals, and draws of them.
-_ENTRIES, _FEWEST, _MOST = 2000, 8, 50
+    Examples
+    --------
+    >>> mean_cosine(np.array([0.5]), 0.0).round(4), mean_cosine(np.array([0.5]), 0.2).round(4)
+    (array([0.8825]), array([0.8839]))
+    """
+    half = np.asarray(angle) ** 2 / 2
+    return np.asarray(np.exp(-half) if heaviness == 0 else (1 + half * heaviness) ** (-1 / heaviness))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +231,7 @@ class Standardized:
     undetermined: tuple[int, ...]
 
     def noise(self, error: FloatArray) -> FloatArray:
-        """Return what an error of the covariance is in `matrix`, to first order; nothing on the diagonal.
+        """Return what errors of the covariance are in `matrix`, to first order; nothing on the diagonal.
 
         Examples
         --------
@@ -242,22 +240,22 @@ class Standardized:
         [[0.0, -0.025], [-0.025, 0.0]]
         """
         scaled = error / np.outer(self.sizes, self.sizes)
-        own = np.diag(scaled).copy()
-        own[list(self.undetermined)] = 0.0  # which were divided by a public number
-        scaled -= 0.5 * self.matrix * (own[:, None] + own)
-        np.fill_diagonal(scaled, 0.0)
+        own = np.diagonal(scaled, axis1=-2, axis2=-1).copy()
+        own[..., list(self.undetermined)] = 0.0  # which were divided by a public number
+        scaled -= 0.5 * self.matrix * (own[..., None] + own[..., None, :])
+        np.einsum("...ii->...i", scaled)[...] = 0.0
         return np.asarray(scaled)
 
 
-def correlation_from_covariance(covariance: FloatArray, noise_draw: NoiseDraw | None = None) -> Standardized:
+def correlation_from_covariance(covariance: FloatArray, variance_sds: FloatArray | float = 0.0) -> Standardized:
     """Estimate correlations from a released covariance.
 
     Parameters
     ----------
     covariance : ndarray of shape (d, d)
         The covariance, plus noise.
-    noise_draw : callable, optional
-        Maps a generator to one noise matrix; without it the release is taken as it is.
+    variance_sds : float or ndarray of shape (d,)
+        Standard deviations of the noise of the variances.
 
     Examples
     --------
@@ -267,20 +265,10 @@ def correlation_from_covariance(covariance: FloatArray, noise_draw: NoiseDraw | 
     """
     covariance = released_matrix(covariance)
     variances = np.diag(covariance)
-    floor = DETERMINED_FROM * _diagonal_sd(variances.size, noise_draw)
+    floor = DETERMINED_FROM * np.broadcast_to(variance_sds, variances.shape)
     hidden = ~(variances > floor)
     # A feature that does not vary at all, and has no noise, correlates with nothing.
     sizes = np.sqrt(np.where(hidden, np.where(floor > 0, floor, 1.0), variances))
     matrix = np.clip(covariance / np.outer(sizes, sizes), -1.0, 1.0)
     np.fill_diagonal(matrix, 1.0)
     return Standardized(matrix, sizes, tuple(int(position) for position in np.flatnonzero(hidden)))
-
-
-def _diagonal_sd(d: int, noise_draw: NoiseDraw | None) -> FloatArray:
-    """Return the standard deviation of the noise of every variance, by simulation."""
-    if noise_draw is None:
-        return np.zeros(d)
-    generator = np.random.default_rng(SIMULATION_SEED)
-    draws = min(_MOST, max(_FEWEST, math.ceil(_ENTRIES / d)))
-    squares = np.mean([np.diag(noise_draw(generator)) ** 2 for _ in range(draws)], axis=0)
-    return np.asarray(np.sqrt(squares))

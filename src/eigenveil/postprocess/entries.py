@@ -4,9 +4,11 @@ All of them start from the raw release, M = A + N, and the second moments of N. 
 derives every formula.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ..numerics import FloatArray
@@ -182,21 +184,75 @@ def correlation_intervals(
     >>> correlation_intervals(np.array([[4.0, 1.0], [1.0, 1.0]]), error, error)[0, 1].round(3)
     array([0.488, 0.512])
     """
-    middle = matrix - np.diag(error.mean_bias)
-    variances = np.diag(middle)
-    deviations = np.sqrt(np.diag(error.entry_variances()))
-    hidden = ~(variances > DETERMINED_FROM * deviations)
-    sizes = np.sqrt(np.where(hidden, 1.0, variances))
-    r = np.clip(middle / np.outer(sizes, sizes), -1.0, 1.0)
-    noise = _correlation_variances(r, error.divided(sizes))
-    reach = np.sqrt(error.quantiles[0] ** 2 * noise + error.normal**2 * sampled * (1 - r**2) ** 2)
-    ends = np.stack([r - reach, r + reach], axis=-1)
-    if hidden.any():
-        lost = hidden[:, None] | hidden
-        ends[lost] = _extremes(middle, half_widths(middle, wider, sampled))[lost]
+    found = _correlations(matrix, error)
+    reach = np.sqrt(error.quantiles[0] ** 2 * found.noise + error.normal**2 * sampled * (1 - found.r**2) ** 2)
+    ends = np.stack([found.r - reach, found.r + reach], axis=-1)
+    if found.lost.any():
+        ends[found.lost] = _extremes(found.middle, half_widths(found.middle, wider, sampled))[found.lost]
     ends = np.clip(ends, -1.0, 1.0)
     ends[np.diag_indices(len(matrix))] = 1.0
     return np.asarray(ends)
+
+
+@dataclass(frozen=True, eq=False)
+class _Correlations:
+    """Raw correlations with the variance of their noise; `lost` where a variance is too close to its noise."""
+
+    middle: FloatArray
+    sizes: FloatArray
+    r: FloatArray
+    noise: FloatArray
+    lost: NDArray[np.bool_]
+
+
+def _correlations(matrix: FloatArray, error: MatrixError) -> _Correlations:
+    middle = matrix - np.diag(error.mean_bias)
+    variances = np.diag(middle)
+    hidden = ~(variances > DETERMINED_FROM * np.sqrt(np.diag(error.entry_variances())))
+    sizes = np.sqrt(np.where(hidden, 1.0, variances))
+    r = np.clip(middle / np.outer(sizes, sizes), -1.0, 1.0)
+    return _Correlations(middle, sizes, r, _correlation_variances(r, error.divided(sizes)), hidden[:, None] | hidden)
+
+
+def correlation_errors(matrix: FloatArray, error: MatrixError, sampled: float) -> tuple[FloatArray, FloatArray]:
+    """Return standard errors of the correlations, from noise and from sampling; NaN where a variance may be noise.
+
+    Where noise made a correlation larger than 1, nothing is known of its sampling error.
+    """
+    found = _correlations(matrix, error)
+    noise, sampling = np.sqrt(found.noise), np.sqrt(sampled) * (1 - found.r**2)
+    sampling[np.abs(found.r) == 1] = np.nan
+    noise[found.lost] = sampling[found.lost] = np.nan
+    noise[np.diag_indices(len(matrix))] = sampling[np.diag_indices(len(matrix))] = 0.0
+    return noise, sampling
+
+
+def largest_correlation_error(matrix: FloatArray, error: MatrixError, sampled: float) -> Callable[[FloatArray], float]:
+    """Return a function from an error of M to the largest error of `correlation_intervals`, in its deviations.
+
+    Where a variance is close to its noise, the covariance and both variances count in place of the correlation.
+    """
+    found = _correlations(matrix, error)
+    ones = replace(error, quantiles=(1.0, 1.0), normal=1.0)
+    entries = half_widths(found.middle, ones, sampled)
+    deviations = np.sqrt(found.noise + sampled * (1 - found.r**2) ** 2)
+    beside = ~np.eye(len(matrix), dtype=bool)
+    bias, kept, lost = np.diag(error.mean_bias), beside & ~found.lost, found.lost | ~beside
+
+    def largest(drawn: FloatArray) -> float:
+        centred = drawn - bias
+        scaled = centred / np.outer(found.sizes, found.sizes)
+        own = np.diag(scaled)
+        moved = scaled - found.r / 2 * (own[:, None] + own)
+        worst = _largest_ratio(moved[kept], deviations[kept])
+        return max(worst, _largest_ratio(centred[lost], entries[lost])) if found.lost.any() else worst
+
+    return largest
+
+
+def _largest_ratio(errors: FloatArray, deviations: FloatArray) -> float:
+    moved = deviations > 0
+    return float(np.max(np.abs(errors[moved]) / deviations[moved], initial=0.0))
 
 
 def _correlation_variances(r: FloatArray, error: MatrixError) -> FloatArray:
@@ -280,17 +336,67 @@ def sign_intervals(
     sampled : float
         As for `covariance_intervals`.
     """
-    lost = list(signs.undetermined)
-    roots = signs.roots.copy()
-    roots[lost] = 1.0
-    scaled = tau / np.outer(roots, roots)
-    of_ties = signs.kept * (error.beside * 2 + error.shared + error.extra) / roots**4
-    noise = error.beside / np.outer(roots, roots) ** 2 + scaled**2 / 4 * (of_ties[:, None] + of_ties)
-    middle = np.clip(scaled, -1.0, 1.0)
-    sampling = sampling_variances(middle, comparisons, 1) * sampled
-    reach = np.sqrt(error.quantiles[0] ** 2 * noise + error.normal**2 * sampling)
-    ends = np.stack([scaled - reach, scaled + reach], axis=-1)
+    found = _signs(tau, signs, error, comparisons, sampled)
+    reach = np.sqrt(error.quantiles[0] ** 2 * found.noise + error.normal**2 * found.sampling)
+    ends = np.stack([found.scaled - reach, found.scaled + reach], axis=-1)
     ends = np.sin(np.pi / 2 * np.clip(ends, -1.0, 1.0))
+    lost = list(signs.undetermined)
     ends[lost] = ends[:, lost] = (-1.0, 1.0)
     ends[np.diag_indices(len(tau))] = 1.0
     return np.asarray(ends)
+
+
+@dataclass(frozen=True, eq=False)
+class _Signs:
+    """Kendall's tau without ties, with the variances of its errors."""
+
+    scaled: FloatArray
+    roots: FloatArray
+    noise: FloatArray
+    sampling: FloatArray
+
+
+def _signs(tau: FloatArray, signs: SignCorrelation, error: MatrixError, comparisons: int, sampled: float) -> _Signs:
+    roots = signs.roots.copy()
+    roots[list(signs.undetermined)] = 1.0
+    scaled = tau / np.outer(roots, roots)
+    of_ties = signs.kept * (error.beside * 2 + error.shared + error.extra) / roots**4
+    noise = error.beside / np.outer(roots, roots) ** 2 + scaled**2 / 4 * (of_ties[:, None] + of_ties)
+    sampling = sampling_variances(np.clip(scaled, -1.0, 1.0), comparisons, 1) * sampled
+    return _Signs(scaled, roots, noise, sampling)
+
+
+def sign_errors(
+    tau: FloatArray, signs: SignCorrelation, error: MatrixError, *, comparisons: int, sampled: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return standard errors of the correlations sin(pi tau / 2), from noise and from sampling; NaN where unknown."""
+    found = _signs(tau, signs, error, comparisons, sampled)
+    slope = np.pi / 2 * np.cos(np.pi / 2 * np.clip(found.scaled, -1.0, 1.0))
+    noise, sampling = slope * np.sqrt(found.noise), slope * np.sqrt(found.sampling)
+    lost = list(signs.undetermined)
+    for errors in (noise, sampling):
+        errors[lost] = errors[:, lost] = np.nan
+        errors[np.diag_indices(len(tau))] = 0.0
+    return noise, sampling
+
+
+def largest_sign_error(
+    tau: FloatArray, signs: SignCorrelation, error: MatrixError, *, comparisons: int, sampled: float
+) -> Callable[[FloatArray, np.random.Generator], float]:
+    """Return a function from an error of tau to the largest error of `sign_intervals`, in its deviations.
+
+    Sampling errors are drawn as if they were independent. For Gaussian errors of these variances that is the widest
+    case (Sidak 1967).
+    """
+    found = _signs(tau, signs, error, comparisons, sampled)
+    deviations, kept = np.sqrt(found.noise + found.sampling), np.triu(np.ones(tau.shape, bool), 1)
+    lost = list(signs.undetermined)
+    kept[lost] = kept[:, lost] = False
+
+    def largest(drawn: FloatArray, generator: np.random.Generator) -> float:
+        own = np.diag(drawn) * (np.sqrt(signs.kept) / found.roots**2)
+        moved = drawn / np.outer(found.roots, found.roots) - found.scaled / 2 * (own[:, None] + own)
+        moved += np.sqrt(found.sampling) * generator.standard_normal(tau.shape)
+        return _largest_ratio(moved[kept], deviations[kept])
+
+    return largest

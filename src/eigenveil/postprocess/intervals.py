@@ -7,13 +7,16 @@ import scipy.optimize
 
 from ..errors import InvalidParameterError, integer_between
 from ..numerics import FloatArray, one_blas_thread
-from .shrinkage import SIMULATION_SEED, WORK, NoiseDraw, released_matrix
+from .noise_spectrum import SIMULATION_SEED, NoiseDraw
+from .shrinkage import released_matrix
 from .spectrum import sorted_eigh
 
 # Shares of 1 - level: the upper end, the lower end, and the bound on the next eigenvalue it leans on.
 UPPER_SHARE, LOWER_SHARE, NEXT_SHARE = 0.5, 0.4, 0.1
 # Beyond this rank the upper end leaves out the push from below, which costs more than it gains.
 PUSHED_RANKS = 10
+# Numbers of simulated noise that are held at once.
+_NUMBERS = 4_000_000
 
 
 def eigenvalue_intervals(
@@ -124,7 +127,7 @@ def _noise_statistics(
     above[:, :, 2] = -np.inf
     # Largest eigenvalues of trailing blocks only shrink with the block: a few of them bound all the others.
     starts = sorted({0, 1, *(d * q // 4 for q in (1, 2, 3))} & set(range(min(d, ranks + 1))))
-    batch = max(1, WORK**2 // d**2)
+    batch = max(1, _NUMBERS // d**2)
     for done in range(0, draws, batch):
         now = slice(done, min(done + batch, draws))
         noise = np.stack([rows @ noise_draw(generator) @ rows.T for _ in range(now.start, now.stop)])

@@ -1,6 +1,7 @@
 """How far released components may be from the true ones: angles, and standard errors of loadings."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -148,6 +149,28 @@ def loading_errors(
     errors = np.sqrt(np.minimum(w @ rows**2 + others[:, None] * (1 - np.square(rows).sum(axis=0)), 1.0))
     errors[lost] = np.sqrt(np.maximum(1.0 - rows[:k][lost] ** 2, 0.0))
     return LoadingErrors(turned, farthest, lost, errors, span)
+
+
+def largest_loading_error(values: FloatArray, rows: FloatArray, errors: LoadingErrors) -> Callable[[FloatArray], float]:
+    """Return a function from an error of M to the largest error of a loading, in standard errors, to first order.
+
+    Parameters
+    ----------
+    values, rows
+        All eigenvalues and eigenvectors, as for `loading_errors`.
+    errors : LoadingErrors
+        Components that are not determined do not count.
+    """
+    known = np.flatnonzero(~errors.undetermined)
+    gaps = values[known, None] - values
+    gaps[np.arange(known.size), known] = np.inf
+    deviations = np.maximum(errors.standard_errors[known], np.finfo(float).tiny)
+
+    def largest(drawn: FloatArray) -> float:
+        moved = (rows[known] @ drawn @ rows.T / gaps) @ rows
+        return float(np.max(np.abs(moved) / deviations, initial=0.0))
+
+    return largest
 
 
 def _upper(mean: FloatArray, square: FloatArray, level: float) -> FloatArray:

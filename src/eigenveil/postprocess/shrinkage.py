@@ -1,27 +1,29 @@
-"""A released second moment made better with the known distribution of its noise: shrinkage and noise edge.
+"""A released second moment made better with the known distribution of its noise.
 
-A release is M = A + N, where A is positive semidefinite and the distribution of N is public. Functions here see M and a
-sampler of N, never a row, so they cost no privacy. docs/research/postprocessing.md derives every formula.
+A release is M = A + N, where A is positive semidefinite and the distribution of N is public. Functions here see M and
+the distribution of N, never a row, so they cost no privacy. docs/research/postprocessing.md derives every formula.
 """
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.optimize
+from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
 from ..numerics import FloatArray, one_blas_thread
+from .noise_spectrum import SIMULATION_SEED, NoiseDraw, edge_quantile
 from .spectrum import sorted_eigh
 
-NoiseDraw = Callable[[np.random.Generator], FloatArray]
-
-# Simulations of a public distribution: with a fixed seed the same release always gives the same answer.
-SIMULATION_SEED = 20160711
-# Draws shrink with the size, since the spectrum of a large matrix hardly fluctuates.
-WORK = 2000
-STEPS = 4
-EDGE_QUANTILE = 0.95
+# Half of the width over which the spectrum is smoothed, in standard deviations of the noise beside the diagonal.
+_WIDTH = 2.5
+# The width up to which estimates within the noise are averaged in full.
+_AVERAGED_TO = 10
+# Eigenvalues that are compared with all others at once.
+_BLOCK = 512
+# Simulated draws shrink with the size, since the spectrum of a large matrix hardly fluctuates.
+_WORK, _MOST_PAIRS, _STEPS = 2000, 100, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,21 +40,12 @@ class Shrunk:
         Eigenvalues of `covariance`: about u'Au for each released direction u, so below `eigenvalues` on top.
     components : ndarray of shape (d, d)
         Eigenvectors of the release, as rows.
-    alignments : ndarray of shape (d,)
-        Estimated squared cosine between each released direction and the true one of the same rank.
-    edge : float
-        The noise edge: a released eigenvalue below it may be pure noise.
-    n_visible : int
-        How many released eigenvalues pass the edge; 0 means that no signal is distinguishable from noise.
     """
 
     covariance: FloatArray
     eigenvalues: FloatArray
     shrunk_eigenvalues: FloatArray
     components: FloatArray
-    alignments: FloatArray
-    edge: float
-    n_visible: int
 
 
 def project_psd(matrix: FloatArray) -> FloatArray:
@@ -69,58 +62,107 @@ def project_psd(matrix: FloatArray) -> FloatArray:
     return compose(np.maximum(values, 0.0), vectors)
 
 
-def noise_edge(noise_draw: NoiseDraw) -> float:
-    """Return the level that the largest eigenvalue of pure noise passes with probability 5 %.
-
-    Parameters
-    ----------
-    noise_draw : callable
-        Maps a generator to one noise matrix, on the scale of the release. The distribution must be symmetric about 0.
-
-    Examples
-    --------
-    A symmetric Gaussian matrix of off-diagonal standard deviation 1 has its edge near 2 sqrt(d).
-
-    >>> def draw(generator):
-    ...     entries = generator.standard_normal((100, 100))
-    ...     return (entries + entries.T) / np.sqrt(2)
-    >>> bool(abs(noise_edge(draw) - 20) < 1)
-    True
-    """
-    generator = np.random.default_rng(SIMULATION_SEED)
-    first = noise_draw(generator)
-    count = int(np.clip(WORK // first.shape[0], 4, 100))
-    with one_blas_thread():
-        values = np.linalg.eigvalsh(np.stack([first, *(noise_draw(generator) for _ in range(count - 1))]))
-    # The distribution is symmetric, so the smallest eigenvalues are as good a sample as the largest.
-    return float(np.quantile(np.concatenate([values[:, -1], -values[:, 0]]), EDGE_QUANTILE))
-
-
 def shrink(
     matrix: FloatArray,
-    noise_draw: NoiseDraw,
+    off_variance: float,
+    excess: float = 0.0,
     eigensystem: tuple[FloatArray, FloatArray] | None = None,
     *,
     keep_trace: bool = False,
 ) -> Shrunk:
-    """De-bias and shrink the eigenvalues of a release with the known distribution of its noise.
+    """De-bias and shrink the eigenvalues of a release whose noise has the same distribution in every basis.
 
     Parameters
     ----------
     matrix : ndarray of shape (d, d)
         The released M = A + N, symmetric.
-    noise_draw : callable
-        Maps a generator to one draw of N. The distribution must be symmetric about 0, and is best invariant under
-        rotations (`gaussian`, `matrix_laplace`, `frobenius`); for others the result is approximate.
+    off_variance, excess : float
+        Of N, as in `NoiseFacts`.
     eigensystem : (ndarray, ndarray), optional
         What `sorted_eigh` gave for the matrix, where it is known already.
     keep_trace : bool
         Whether the noise is quiet on the trace, so that all estimates of eigenvalues add up to that of M, or to 0 where
         it is below.
 
-    Returns
-    -------
-    Shrunk
+    Notes
+    -----
+    With g the Stieltjes transform of the released spectrum at an eigenvalue t, smoothed and without its own term:
+
+    1. x = t - Im(g R(g))/Im g = t - 2a Re g/|1 - bg^2|^2, which for Gaussian noise is Stein's unbiased estimate of u'Au
+       but for the smoothing; then the nearest decreasing nonnegative sequence, with the trace where that is kept.
+    2. Within the noise, where x fluctuates more than the truth, averages of x over the true directions that u consists
+       of, with weights |Im w|/|w - x|^2, w = t - R(g). That shrinks twice, so its share falls with d.
+    3. A step of (d - 1)/d from the nearest nonnegative spectrum to these.
+
+    Examples
+    --------
+    >>> entries = 0.1 * np.random.default_rng(1).standard_normal((50, 50))
+    >>> truth = np.diag([1.0] + 49 * [0.0])
+    >>> release = truth + (entries + entries.T) / np.sqrt(2)
+    >>> estimate = shrink(release, 0.01).covariance
+    >>> bool(np.linalg.norm(estimate - truth) < 0.5 * np.linalg.norm(release - truth))
+    True
+    """
+    values, rows = sorted_eigh(released_matrix(matrix)) if eigensystem is None else eigensystem
+    d, total = values.size, _kept_total(values, keep_trace)
+    plain = _nonnegative(values, total)
+    if d == 1 or not off_variance > 0:
+        return Shrunk(compose(plain, rows), plain, plain, rows)
+    a, sd = d * off_variance, math.sqrt(off_variance)
+    g = _smoothed_stieltjes(values, _WIDTH * sd)
+    bent = 1 - excess * a * g * g
+    along = decreasing(values - 2 * a * g.real / np.abs(bent) ** 2, total)
+    before = values - a * g / bent
+    averages = np.empty(d)
+    for low in range(0, d, _BLOCK):
+        part = before[low : low + _BLOCK, None]
+        width = np.abs(part.imag) + 1e-6 * sd
+        weights = width / ((part.real - along) ** 2 + width**2)
+        averages[low : low + _BLOCK] = weights @ along / weights.sum(axis=1)
+    edge = edge_quantile(d, off_variance, excess, sharp_trace=True)
+    clear = values - max(0.0, float(values[-1]) + edge) > edge
+    share = min(1.0, math.sqrt(_AVERAGED_TO / d))
+    chosen = np.where(clear, along, along + share * (decreasing(averages, total) - along))
+    step = (d - 1) / d
+    shrunk = decreasing(plain + step * (chosen - plain), total)
+    debiased = decreasing(plain + step * (before.real - plain), total)
+    return Shrunk(compose(shrunk, rows), debiased, shrunk, rows)
+
+
+def _smoothed_stieltjes(values: FloatArray, half_width: float) -> NDArray[np.complex128]:
+    """Return g at every eigenvalue, smoothed by a semicircle, without its own term; Im g is pi times the density.
+
+    The semicircle of half-width w has the transform 2 (x - sqrt(x^2 - w^2))/w^2: 1/x from afar. Without the own term
+    isolated eigenvalues are exact: Im g = 0.
+    """
+    d = values.size
+    found = np.empty(d, dtype=np.complex128)
+    for low in range(0, d, _BLOCK):
+        x = (values[low : low + _BLOCK, None] - values) / half_width
+        rest = x * x - 1
+        root = np.sqrt(np.abs(rest))
+        far = rest > 0
+        found.real[low : low + _BLOCK] = (x - np.where(far, np.copysign(root, x), 0.0)).sum(axis=1)
+        found.imag[low : low + _BLOCK] = np.where(far, 0.0, root).sum(axis=1) - 1
+    np.maximum(found.imag, 0.0, out=found.imag)
+    return found * (2 / (half_width * d))
+
+
+def shrink_by_simulation(
+    matrix: FloatArray,
+    noise_draw: NoiseDraw,
+    eigensystem: tuple[FloatArray, FloatArray] | None = None,
+    *,
+    keep_trace: bool = False,
+) -> Shrunk:
+    """De-bias and shrink the eigenvalues of a release with noise that differs between directions.
+
+    Parameters
+    ----------
+    matrix, eigensystem, keep_trace
+        As for `shrink`.
+    noise_draw : callable
+        Maps a generator to one draw of N. The distribution must be symmetric about 0.
 
     Notes
     -----
@@ -130,49 +172,20 @@ def shrink(
        those directions should be kept.
     3. Move from max(eigenvalue, 0), or what is nearest with the trace that is kept, towards both by the factor
        (d - 2)/d, as James and Stein would.
-
-    Examples
-    --------
-    >>> def draw(generator):
-    ...     entries = generator.standard_normal((50, 50))
-    ...     return 0.1 * (entries + entries.T) / np.sqrt(2)
-    >>> truth = np.diag([1.0] + 49 * [0.0])
-    >>> release = truth + draw(np.random.default_rng(1))
-    >>> estimate = shrink(release, draw).covariance
-    >>> bool(np.linalg.norm(estimate - truth) < 0.5 * np.linalg.norm(release - truth))
-    True
     """
     values, rows = sorted_eigh(released_matrix(matrix)) if eigensystem is None else eigensystem
-    total = max(0.0, float(values.sum())) if keep_trace else None
+    total = _kept_total(values, keep_trace)
+    positive, step = _nonnegative(values, total), max(0.0, (values.size - 2) / values.size)
     with one_blas_thread():
-        estimate, spread = debiased_and_along(values, _mirrored_draws(noise_draw, rows), total)
-    debiased = towards(values, estimate, total)
-    shrunk = towards(values, decreasing(spread @ estimate, total), total)
-    edge = noise_edge(noise_draw)
-    alignments = np.diag(spread).copy()
-    visible = int(np.sum(values > edge))
-    return Shrunk(compose(shrunk, rows), debiased, shrunk, rows, alignments, edge, visible)
-
-
-def debiased_and_along(
-    values: FloatArray, noise: FloatArray, total: float | None, weights: FloatArray | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the spectrum that plus noise has these eigenvalues on average, and where noisy directions then lie.
-
-    The latter has at (i, j) how much of the i-th noisy direction lies, on average, in the j-th true one.
-    """
-    estimate = _nonnegative(values, total, weights)
-    for _ in range(STEPS):
-        simulated = np.linalg.eigvalsh(noise + np.diag(estimate))[:, ::-1].mean(axis=0)
-        estimate = decreasing(estimate + values - simulated, total, weights)
-    spread = (np.linalg.eigh(noise + np.diag(estimate))[1] ** 2).mean(axis=0).T[::-1]
-    return estimate, np.asarray(spread)
-
-
-def towards(values: FloatArray, estimate: FloatArray, total: float | None) -> FloatArray:
-    """Return what is between the nonnegative eigenvalues and an estimate, by the factor of James and Stein."""
-    positive, d = _nonnegative(values, total), values.size
-    return np.asarray(positive + max(0.0, (d - 2) / d) * (estimate - positive))
+        noise, estimate = _mirrored_draws(noise_draw, rows), positive
+        for _ in range(_STEPS):
+            simulated = np.linalg.eigvalsh(noise + np.diag(estimate))[:, ::-1].mean(axis=0)
+            estimate = decreasing(estimate + values - simulated, total)
+        # How much of the i-th noisy direction lies, on average, in the j-th true one.
+        spread = (np.linalg.eigh(noise + np.diag(estimate))[1] ** 2).mean(axis=0).T[::-1]
+    debiased = positive + step * (estimate - positive)
+    shrunk = positive + step * (decreasing(spread @ estimate, total) - positive)
+    return Shrunk(compose(shrunk, rows), debiased, shrunk, rows)
 
 
 def released_matrix(matrix: FloatArray) -> FloatArray:
@@ -197,25 +210,29 @@ def _mirrored_draws(noise_draw: NoiseDraw, rows: FloatArray) -> FloatArray:
     The mirror image removes the first-order error of the simulation, which few draws would not average out.
     """
     generator = np.random.default_rng(SIMULATION_SEED)
-    pairs = int(np.clip(WORK // rows.shape[0], 1, 200))
+    pairs = int(np.clip(_WORK // rows.shape[0], 1, _MOST_PAIRS))
     halves = np.stack([rows @ noise_draw(generator) @ rows.T for _ in range(pairs)])
     return np.concatenate([halves, -halves])
 
 
-def decreasing(values: FloatArray, total: float | None, weights: FloatArray | None = None) -> FloatArray:
-    """Return the nearest sorted nonnegative sequence, of this sum where one is given; values may count for several."""
-    falling = scipy.optimize.isotonic_regression(values, weights=weights, increasing=False).x
-    return _nonnegative(falling, total, weights)
+def decreasing(values: FloatArray, total: float | None = None) -> FloatArray:
+    """Return the nearest sorted nonnegative sequence, of this sum where one is given."""
+    if (values[1:] > values[:-1]).any():
+        values = scipy.optimize.isotonic_regression(values, increasing=False).x
+    return _nonnegative(values, total)
 
 
-def _nonnegative(values: FloatArray, total: float | None, weights: FloatArray | None = None) -> FloatArray:
+def _kept_total(values: FloatArray, keep_trace: bool) -> float | None:
+    return max(0.0, float(values.sum())) if keep_trace else None
+
+
+def _nonnegative(values: FloatArray, total: float | None) -> FloatArray:
     """Return the nearest nonnegative numbers to sorted ones, of this sum where one is given.
 
     With a sum they are max(value - level, 0) for one level, and the first so many of them are above 0.
     """
     if total is None:
         return np.maximum(values, 0.0)
-    counts = np.ones_like(values) if weights is None else weights
-    levels = (np.cumsum(counts * values) - total) / np.cumsum(counts)
+    levels = (np.cumsum(values) - total) / np.arange(1, values.size + 1)
     above = np.flatnonzero(values > levels)  # none where the sum is 0
     return np.maximum(values - levels[above[-1]], 0.0) if above.size else np.zeros_like(values)

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from ..limits import SIZE
 from ..numerics import FloatArray
-from .above_noise import edge_quantile
 from .holding import holding
-from .shrinkage import SIMULATION_SEED, decreasing
+from .noise_spectrum import SIMULATION_SEED, edge_quantile
+from .shrinkage import decreasing
 
 # Simulated noise is as many numbers in all, within these numbers of draws; a Student distribution makes up for few of
 # them.
 _NUMBERS, _FEWEST, _MOST = 4_000_000, 12, 100
+# Numbers of them that are held at once.
+_AT_ONCE = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,10 @@ def simulation() -> np.random.Generator:
     return np.random.default_rng(SIMULATION_SEED)
 
 
-def simulated_noise(rows: FloatArray, k: int, draw: Callable[[np.random.Generator], FloatArray]) -> ComponentNoise:
+NoiseDraws = Callable[[np.random.Generator, int], FloatArray]
+
+
+def simulated_noise(rows: FloatArray, k: int, draws: NoiseDraws) -> ComponentNoise:
     """Return the moments of any noise by simulation.
 
     Parameters
@@ -132,24 +137,25 @@ def simulated_noise(rows: FloatArray, k: int, draw: Callable[[np.random.Generato
     rows : ndarray of shape (m, d)
         All directions, or some that stand for all; the first k are those in question.
     k : int
-    draw : callable
-        Maps a generator to one noise matrix.
+    draws : callable
+        Maps a generator and a number to so many noise matrices.
     """
     generator = simulation()
-    draws = _draws(rows.shape[1])
-    cross, own = np.zeros((k, len(rows))), np.empty((draws, k))
-    for number in range(draws):
-        noise = rows[:k] @ draw(generator) @ rows.T
-        own[number] = np.diag(noise)
-        cross += noise**2 / draws
+    count, at_once = _draws(rows.shape[1]), max(1, _AT_ONCE // rows.shape[1] ** 2)
+    cross, own = np.zeros((k, len(rows))), np.empty((count, k))
+    for low in range(0, count, at_once):
+        high = min(low + at_once, count)
+        noise = rows[:k] @ draws(generator, high - low) @ rows.T
+        own[low:high] = np.diagonal(noise, axis1=1, axis2=2)
+        cross += np.square(noise).sum(axis=0) / count
     # The distribution is nearly symmetric: what is not is of second order, and drowns in the mean of few draws.
-    return ComponentNoise(cross, own.T @ own / draws, np.zeros(k), draws)
+    return ComponentNoise(cross, own.T @ own / count, np.zeros(k), count)
 
 
-def simulated_trace_sd(d: int, draw: Callable[[np.random.Generator], FloatArray]) -> float:
+def simulated_trace_sd(d: int, draws: NoiseDraws) -> float:
     """Return the standard deviation of the trace of any noise, d by d, by simulation."""
     generator = simulation()
-    return float(np.std([np.trace(draw(generator)) for _ in range(_draws(d))]))
+    return float(np.std([np.trace(draws(generator, 1)[0]) for _ in range(_draws(d))]))
 
 
 def _draws(d: int) -> int:

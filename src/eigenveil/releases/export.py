@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import InvalidParameterError
 from ..numerics import FloatArray, IntArray
+from .origin import ComponentsRequest
 
 if TYPE_CHECKING:
     from .record import Release
@@ -34,19 +35,20 @@ def to_sklearn(release: "Release") -> Any:
     scale, mean, components = of_all(release.scale, 1.0), of_all(release.mean, 0.0), of_all(release.components, 0.0)
     scaled, k = not np.all(scale == 1), len(components)
     unknown = np.full(k, np.nan)
-    pca = PCA(n_components=k)
+    request, noise = release.origin.request, release.spectrum.noise_variance
+    pca = PCA(n_components=k, whiten=isinstance(request, ComponentsRequest) and request.whiten)
     variances = unknown if release.explained_variance is None else release.explained_variance
-    left = release.n_features - k
-    rest = release.spectrum.total_variance - float(variances.sum()) if release.matrix.has_matrix else math.nan
+    if pca.whiten:  # scikit-learn divides by these
+        variances = release.spectrum.deviations**2
     fitted: dict[str, Any] = {
         "components_": components.copy(),
         "explained_variance_": variances.copy(),
         "explained_variance_ratio_": unknown if not release.matrix.has_matrix else release.explained_variance_ratio,
-        "singular_values_": np.sqrt(variances * max(1, (release.n_rows or 1) - 1)),
+        "singular_values_": unknown if noise is None else release.spectrum.singular_values,
         "mean_": np.zeros(mean.size) if scaled else mean.copy(),
         "n_components_": k,
         "n_samples_": release.n_rows,
-        "noise_variance_": max(0.0, rest) / left if left else 0.0,
+        "noise_variance_": math.nan if noise is None else noise,
         "n_features_in_": mean.size,
     }
     scaler = StandardScaler()
@@ -96,7 +98,7 @@ def to_onnx(release: "Release") -> bytes:
     of_all = release.matrix.of_all
     constants: dict[str, FloatArray] = {
         "mean": of_all(release.mean, 0.0),
-        "directions": np.ascontiguousarray(of_all(release.components * release.scale, 0.0).T),
+        "directions": np.ascontiguousarray(of_all(release.spectrum.projection.T, 0.0).T),
     }
     nodes = [
         helper.make_node("Sub", ["X", "mean"], ["centred"]),

@@ -80,8 +80,10 @@ def _array(content: bytes) -> NDArray[np.int64]:
     return np.array(numbers, dtype=np.int64, order="C")
 
 
-SQUARE, NUMBER, VECTOR = ("matrix", "map"), ("trace", "count", "slack", "ones"), ("mean", "mean_again")
-NAMES = frozenset({*SQUARE, *NUMBER, *VECTOR, "directions", "quotients", "sums"})
+MEANS = ("mean", "mean_again", "mean_third", "mean_fourth")
+"""Means that were measured before the matrix, one after another."""
+SQUARE, NUMBER = ("matrix", "map"), ("trace", "count", "slack", "ones")
+NAMES = frozenset({*SQUARE, *NUMBER, *MEANS, "directions", "quotients", "sums"})
 """What leaves, by name, and so the arrays of a file."""
 _GO_WITH = {
     "quotients": "directions",
@@ -89,8 +91,7 @@ _GO_WITH = {
     "slack": "matrix",
     "map": "matrix",
     "ones": "sums",
-    "mean": "matrix",
-    "mean_again": "mean",
+    **dict(zip(MEANS, ("matrix", *MEANS), strict=False)),
 }
 _MOST_SHIFT = 64
 
@@ -120,7 +121,7 @@ def _check_shapes(integers: Mapping[str, IntArray], origin: Origin) -> int:
     shapes: dict[str, tuple[int, ...]] = {
         **dict.fromkeys(SQUARE, (width, width)),
         **dict.fromkeys(NUMBER, ()),
-        **dict.fromkeys(VECTOR, (width - origin.centred,)),
+        **dict.fromkeys(MEANS, (width - origin.centred,)),
     }
     if drawn is not None:
         must(drawn.ndim == 2 and len(drawn) <= width and bool((drawn != 0).any(axis=1).all()), "directions are rows")
@@ -145,7 +146,7 @@ def _check_units(unit: Mapping[str, float], origin: Origin) -> None:
     """Check that units are that of the rows, or 1, but for the rounding of a mechanism; that of a mean has any size."""
     for name, one in unit.items():
         must(SMALLEST**3 <= one <= LARGEST**3, "a unit is a number above 0")
-        if name not in VECTOR:
+        if name not in MEANS:
             usual = origin.row_rule.unit_squared if name in IN_UNITS_OF_C else 1.0
             must(abs(math.log2(one / usual)) <= _MOST_SHIFT, "a unit is that of the rows")
 

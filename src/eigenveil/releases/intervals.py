@@ -6,23 +6,66 @@ possible range, and widened if needed to include the estimate. docs/research/int
 and the measured coverage.
 """
 
-from dataclasses import replace
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtri
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from ..display import INTERVAL, LEGEND
 from ..errors import InvalidParameterError, one_of
 from ..limits import ANY, CORRELATION
 from ..mechanisms.additive import AdditiveMechanism
 from ..numerics import FloatArray
-from ..postprocess.entries import MatrixError, correlation_intervals, covariance_intervals, sign_intervals
+from ..postprocess.entries import (
+    MatrixError,
+    correlation_errors,
+    correlation_intervals,
+    covariance_intervals,
+    half_widths,
+    largest_correlation_error,
+    largest_sign_error,
+    sampling_variances,
+    sign_errors,
+    sign_intervals,
+)
 from ..postprocess.holding import holding
+from ..postprocess.noise_spectrum import SIMULATION_SEED
+from ..postprocess.simultaneous import adjusted_p_values, critical_value, sampling_error, sampling_root
 from .matrix import MatrixView
 
 KINDS = ("data", "population")
 LEVEL = 0.95
+FALSE_DISCOVERIES = 0.05
+# Up to this width noise is drawn by its own distribution.
+_OWN_DISTRIBUTION = 400
 HIDDEN_ROWS = "The number of rows is not distinguishable from noise, so the error of averages is unknown."
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelationTests:
+    """Tests that correlations are 0; for ``statistic="kendall"``, that Kendall's tau is 0, and so its sine.
+
+    Attributes
+    ----------
+    p_values : ndarray of shape (d, d)
+        P-value of every pair by itself; 1 on the diagonal.
+    adjusted_p_values : ndarray of shape (d, d)
+        Adjusted for all pairs, by Benjamini and Yekutieli: valid whatever the dependence between pairs.
+    fdr : float
+        The false discovery rate that was asked for.
+    """
+
+    p_values: FloatArray
+    adjusted_p_values: FloatArray
+    fdr: float
+
+    @property
+    def rejected(self) -> NDArray[np.bool_]:
+        """Which correlations differ from 0: at most a share `fdr` of them is expected to be 0."""
+        return np.asarray(self.adjusted_p_values <= self.fdr)
 
 
 class IntervalView:
@@ -32,6 +75,8 @@ class IntervalView:
     ----------
     matrix : MatrixView
     """
+
+    matrix: MatrixView
 
     def __init__(self, matrix: MatrixView) -> None:
         self.matrix, self.origin = matrix, matrix.origin
@@ -110,26 +155,119 @@ class IntervalView:
         ends[variances, variances] = np.maximum(ends[variances, variances], 0.0)
         return holding(ends, np.asarray(matrix.covariance), ANY)
 
-    def correlation(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
+    def correlation(self, level: float = LEVEL, of: str = "data", *, simultaneous: bool = False) -> FloatArray | None:
         """Return a confidence interval for every correlation; None if noise is unknown. Parameters as in `covariance`.
 
         If a variance is not distinguishable from noise, the intervals of its correlations are [-1, 1]. Each interval is
         widened if needed to include the shrunk `Release.correlation`.
+
+        Parameters
+        ----------
+        level, of
+            As in `covariance`.
+        simultaneous : bool
+            Whether all intervals together hold the true values at this level. Their factor is the quantile of the
+            largest standardized error (max-t), simulated from the known distribution of the noise.
         """
         matrix = self.matrix
         sampled = self.sampled(level, of)
         if self.unavailable:
             return None
+        error, thirds = self.row_matrix_error(level), self.row_matrix_error(1 - (1 - level) / 3)
+        if simultaneous and matrix.n_features > 1:
+            factor = critical_value(self._largest_correlation_error(error, sampled), level, matrix.n_features)
+            error = thirds = replace(error, quantiles=(factor, factor), normal=factor)
         if matrix.of_signs:
-            comparisons, error = self.origin.row_rule.comparisons, self.row_matrix_error(level)
+            comparisons = self.origin.row_rule.comparisons
             ends = sign_intervals(matrix.row_matrix, matrix.signs, error, comparisons=comparisons, sampled=sampled)
             return holding(ends, np.asarray(matrix.correlation), CORRELATION)
-        thirds = self.row_matrix_error(1 - (1 - level) / 3)
-        ends = correlation_intervals(matrix.row_matrix, self.row_matrix_error(level), thirds, sampled=sampled)
+        ends = correlation_intervals(matrix.row_matrix, error, thirds, sampled=sampled)
         without = list(self.origin.without_range)
         ends[without] = ends[:, without] = (-1.0, 1.0)
         ends[without, without] = 1.0
         return holding(ends, np.asarray(matrix.correlation), CORRELATION)
+
+    def _largest_correlation_error(self, error: MatrixError, sampled: float) -> Callable[[], float]:
+        """Return a function that draws the largest error of all correlations, in standard deviations."""
+        matrix, generator = self.matrix, self.own_simulation
+        draw = self.row_error_draw(sampled, generator)
+        if matrix.of_signs:
+            comparisons = self.origin.row_rule.comparisons
+            of_signs = largest_sign_error(
+                matrix.row_matrix, matrix.signs, error, comparisons=comparisons, sampled=sampled
+            )
+            return lambda: of_signs(draw(), generator)
+        largest = largest_correlation_error(matrix.row_matrix, error, sampled)
+        return lambda: largest(draw())
+
+    def row_error_draw(self, sampled: float, generator: np.random.Generator) -> Callable[[], FloatArray]:
+        """Return a function that draws errors of `row_matrix`: noise, and Gaussian sampling errors but for signs."""
+        matrix = self.matrix
+
+        def noise() -> FloatArray:
+            if self.quick_draws:
+                return np.asarray(matrix.row_moment_draws(generator, 1)[0])
+            return matrix.row_error_draw(generator)
+
+        if not sampled or matrix.of_signs:
+            return noise
+        scale = np.outer(matrix.row_scale, matrix.row_scale)
+        root = sampling_root(np.asarray(matrix.covariance) * scale)
+        return lambda: noise() + sampling_error(root, sampled, generator)
+
+    @property
+    def quick_draws(self) -> bool:
+        """Whether Gaussian draws stand for the noise: it is Gaussian, or so wide that its entries are nearly so."""
+        facts = self.matrix.noise_facts
+        return self.matrix.n_features > _OWN_DISTRIBUTION or (facts is not None and facts.gaussian)
+
+    @property
+    def own_simulation(self) -> np.random.Generator:
+        """A generator with the same draws for this release only: its noise may be unlucky in no other one."""
+        return np.random.default_rng([SIMULATION_SEED, zlib.crc32(self.matrix.integers["matrix"].tobytes())])
+
+    def correlation_tests(self, fdr: float = FALSE_DISCOVERIES, of: str = "data") -> CorrelationTests | None:
+        """Test for every pair of features that its correlation is 0; None if noise is unknown.
+
+        A correlation is 0 where its covariance is, so a test compares the released covariance with its noise and, for
+        the population, with its sampling error.
+
+        Parameters
+        ----------
+        fdr : float
+            Largest expected share of false discoveries among the correlations that are found.
+        of : {"data", "population"}
+            As in `covariance`.
+
+        Examples
+        --------
+        >>> from eigenveil import PrivateCovariance
+        >>> rows = np.random.default_rng(0).normal(size=(20_000, 3)) @ [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
+        >>> release = PrivateCovariance(epsilon=2.0, bounds=(-5, 5)).fit(rows).release_
+        >>> bool(release.intervals.correlation_tests().rejected[0, 1])
+        True
+        """
+        matrix = self.matrix
+        sampled = self.sampled(1 - fdr, of)
+        if self.unavailable:
+            return None
+        mechanism, error, released = matrix.mechanism, self.row_matrix_error(1 - fdr), matrix.row_matrix
+        assert isinstance(mechanism, AdditiveMechanism)
+        if matrix.of_signs:
+            none = float(sampling_variances(np.array(0.0), self.origin.row_rule.comparisons, 1))
+            deviations = np.full_like(released, np.sqrt(error.beside + sampled * none))
+        else:
+            ones = replace(error, quantiles=(1.0, 1.0), normal=1.0)
+            deviations = half_widths(np.diag(np.diag(released)), ones, sampled)
+        pairs = np.triu_indices(matrix.n_features, 1)
+        size = np.abs(released[pairs]) / np.maximum(deviations[pairs], np.finfo(float).tiny)
+        found = mechanism.noise_beyond(size)
+        # Noise and sampling errors together have tails between those of the two.
+        found = np.maximum(found, 2 * ndtr(-size)) if sampled else found
+        alone, adjusted = np.ones_like(released), np.ones_like(released)
+        for square, values in ((alone, found), (adjusted, adjusted_p_values(found))):
+            square[pairs] = square.T[pairs] = np.minimum(values, 1.0)
+        return CorrelationTests(alone, adjusted, fdr)
 
     def mean(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
         """Return a confidence interval for every mean; None if no mean was released, or its noise is unknown.
@@ -141,12 +279,56 @@ class IntervalView:
         if self.unavailable or not matrix.centred or (not self.origin.centred and self.origin.mean_sd is None):
             return None
         error = self.row_matrix_error(level)
-        noise = error.mean + error.count * matrix.scaled_mean**2
-        variances = np.maximum(np.diag(matrix.row_matrix), 0.0)
+        noise, sampling = self._mean_errors(error, sampled)
         quantile = error.quantiles[0] if self.origin.centred else error.normal
-        reach = np.sqrt(quantile**2 * noise + error.normal**2 * sampled * variances) / matrix.row_scale
+        reach = np.hypot(quantile * noise, error.normal * sampling)
         reach[list(self.origin.without_range)] = np.inf
         return np.stack([matrix.mean - reach, matrix.mean + reach], axis=-1)
+
+    def standard_errors(self, quantity: str) -> tuple[FloatArray, FloatArray | None] | None:
+        """Return standard errors of the released values before shrinking: from noise, and from sampling.
+
+        Parameters
+        ----------
+        quantity : {"mean", "covariance", "correlation"}
+
+        Returns
+        -------
+        (ndarray, ndarray or None) or None
+            NaN where a variance is not distinguishable from noise, infinite without an estimated range. The second is
+            None if the number of rows is unknown, both if the noise is.
+        """
+        one_of("quantity", quantity, ("mean", "covariance", "correlation"))
+        matrix, known = self.matrix, self.matrix.n_rows is not None
+        if self.unavailable or (quantity == "mean" and self.mean() is None):
+            return None
+        sampled, error, without = self.sampled(LEVEL, KINDS[1]), self.row_matrix_error(LEVEL), self.origin.without_range
+        released, lost = matrix.row_matrix, list(without)
+        if matrix.of_signs:
+            found = sign_errors(
+                released, matrix.signs, error, comparisons=self.origin.row_rule.comparisons, sampled=sampled
+            )
+        elif quantity == "correlation":
+            found = correlation_errors(released, error, sampled)
+            lost = []
+        elif quantity == "covariance":
+            ones = replace(error, quantiles=(1.0, 1.0), normal=1.0)
+            noise = half_widths(released, ones, 0.0)
+            both = half_widths(released, ones, sampled)
+            scale = np.outer(matrix.row_scale, matrix.row_scale)
+            found = noise / scale, np.sqrt(np.maximum(both**2 - noise**2, 0.0)) / scale
+        else:
+            found = self._mean_errors(error, sampled)
+        for errors in found:
+            errors[..., lost] = np.inf
+            errors[lost] = np.inf
+        return found if known else (found[0], None)
+
+    def _mean_errors(self, error: MatrixError, sampled: float) -> tuple[FloatArray, FloatArray]:
+        matrix = self.matrix
+        noise = np.sqrt(error.mean + error.count * matrix.scaled_mean**2) / matrix.row_scale
+        variances = np.maximum(np.diag(matrix.row_matrix), 0.0)
+        return noise, np.sqrt(sampled * variances) / matrix.row_scale
 
     # The error of `row_matrix`.
 

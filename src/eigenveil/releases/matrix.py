@@ -1,5 +1,6 @@
 """`MatrixView`: the released matrix and mean in the units of the features, and the distribution of their noise."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -18,7 +19,7 @@ from ..errors import (
     quoted,
     warn_caller,
 )
-from ..mechanisms.additive import NoiseFacts
+from ..mechanisms.additive import AdditiveMechanism, NoiseFacts
 from ..mechanisms.base import IN_UNITS_OF_C, Mechanism
 from ..numerics import FloatArray, IntArray
 from ..postprocess.correlations import (
@@ -27,15 +28,18 @@ from ..postprocess.correlations import (
     correlation_from_covariance,
     correlation_from_signs,
 )
-from ..postprocess.shrinkage import Shrunk, project_psd, shrink
+from ..postprocess.shrinkage import Shrunk, project_psd, shrink, shrink_by_simulation
 from ..postprocess.spectrum import sorted_eigh
-from ..postprocess.thinning import SIZE, shrink_wide
 from .origin import Origin, Request
 
 # A number of rows from the corner of the matrix is distinguishable from noise beyond so many noise sds.
 _VISIBLE_SDS = 5.0
-# Noise that was mapped back is far from the same in every basis: up to this width it is simulated as it is.
-_MAPPED_WIDE = 1000
+# Noise is taken to be alike in all directions up to this ratio of its largest to its smallest variance along one.
+_EVEN = 2.0
+# The noise of correlations, up to this ratio of the standard deviations that were divided by.
+_EVEN_DIVISORS = 3.0
+# Up to this width noise that is not is simulated; up to a larger one after a map back, where it is farthest from alike.
+_SIMULATED, _MAPPED_SIMULATED = 400, 1000
 FOR_UNITS = "bounds, norm_bound or a schema with ranges"
 """Parameters with which means and standard deviations are released for any number of rows."""
 ABOUT_THE_MEAN = (
@@ -77,6 +81,10 @@ class MatrixView:
     integers, unit, origin
         As of the release.
     """
+
+    integers: Mapping[str, IntArray]
+    unit: Mapping[str, float]
+    origin: Origin
 
     def __init__(self, integers: Mapping[str, IntArray], unit: Mapping[str, float], origin: Origin) -> None:
         self.integers, self.unit, self.origin = integers, unit, origin
@@ -192,7 +200,7 @@ class MatrixView:
         if back is None:
             return matrix
         product = back @ matrix @ back.T
-        return np.asarray((product + product.T) / 2)
+        return np.asarray((product + product.swapaxes(-1, -2)) / 2)
 
     @property
     def has_matrix(self) -> bool:
@@ -312,7 +320,7 @@ class MatrixView:
         without = list(self.origin.without_range)
         if without:
             matrix = matrix.copy()
-            matrix[without] = matrix[:, without] = 0.0
+            matrix[..., without, :] = matrix[..., without] = 0.0
         return matrix
 
     @property
@@ -324,6 +332,15 @@ class MatrixView:
         # Beside the diagonal, the noise of mapped rows has, mapped back, the root mean square tr(Q^2)/d, Q the inverse.
         growth = 1.0 if self.inverse_map is None else float(np.square(self.inverse_map).sum()) / self.n_features
         return sd * growth * self.origin.row_rule.reach_squared * self.units_per_weight
+
+    @property
+    def row_variance_sds(self) -> FloatArray:
+        """Standard deviations of the noise on the diagonal of `row_matrix`; zeros where nothing is known of noise."""
+        mapping, mechanism = self._row_noise_map, self.mechanism
+        sizes = np.ones(self.n_features) if mapping is None else np.square(mapping).sum(axis=1)
+        if not isinstance(mechanism, AdditiveMechanism):
+            return np.zeros(self.n_features)
+        return np.asarray(sizes * (self.noise_unit * math.sqrt(mechanism.noise_facts().diagonal_variance)))
 
     def row_noise_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return a fresh draw of the noise in `row_matrix`, at the released mean."""
@@ -337,16 +354,17 @@ class MatrixView:
             raise InvalidDataError("This release has no matrix with noise of a known distribution.")
         return self._row_error(*self.mechanism.simulated_errors(generator))
 
-    def row_moment_draw(self, generator: np.random.Generator) -> FloatArray:
-        """Return an error with the second moments of `row_error_draw`, of whatever mechanism is quickest to draw."""
-        facts = self.noise_facts
-        return self.row_error_draw(generator) if facts is None else self._row_error(*facts.draw(generator))
+    def row_moment_draws(self, generator: np.random.Generator, count: int) -> FloatArray:
+        """Return errors with the second moments of `row_error_draw`, of whatever mechanism is quickest to draw."""
+        if self.noise_facts is None:
+            return np.stack([self.row_error_draw(generator) for _ in range(count)])
+        return self._row_error(*self.noise_facts.draws(generator, count))
 
-    def _row_error(self, noise: FloatArray, miscounted: float) -> FloatArray:
+    def _row_error(self, noise: FloatArray, miscounted: FloatArray | float) -> FloatArray:
         assert self._bordered is not None
         noise = noise * self.noise_unit
-        if miscounted and not self.counts_by_constant:  # rows are not mapped then
-            noise -= self._bordered * (miscounted / max(1, self.n_rows or 1))
+        if np.any(miscounted) and not self.counts_by_constant:  # rows are not mapped then
+            noise -= self._bordered * (np.asarray(miscounted)[..., None, None] / max(1, self.n_rows or 1))
         return self._about_the_mean(noise)
 
     @cached_property
@@ -385,15 +403,16 @@ class MatrixView:
         return rows, back[-1] / self.origin.row_rule.constant_value
 
     def _about_the_mean(self, noise: FloatArray) -> FloatArray:
-        """Return what noise in a matrix with the constant's row and column is in `row_matrix`."""
+        """Return what noise, or a stack of it, in a matrix with the constant's row and column is in `row_matrix`."""
         noise = self._mapped_back(noise)
         if not self._has_constant:
             return self._still(noise)
         if self.counts_by_constant and self._bordered is not None:  # what the error of that number adds, to first order
-            noise = noise - self._bordered * (noise[-1, -1] / self.origin.row_rule.constant_value**2)
-        shift = noise[:-1, -1] / self.origin.row_rule.constant_value
-        cross = np.outer(self.scaled_mean, shift)
-        return self._still(noise[:-1, :-1] - cross - cross.T - np.outer(shift, shift))
+            noise = noise - self._bordered * (noise[..., -1:, -1:] / self.origin.row_rule.constant_value**2)
+        shift = noise[..., :-1, -1:] / self.origin.row_rule.constant_value
+        across = shift.swapaxes(-1, -2)
+        mean = self.scaled_mean
+        return self._still(noise[..., :-1, :-1] - mean[:, None] * across - shift * mean - shift * across)
 
     # The scaled features: what was asked for is about these.
 
@@ -423,11 +442,13 @@ class MatrixView:
     @cached_property
     def signs(self) -> SignCorrelation:
         """Correlations from Kendall's tau; warns of features with too many ties or too much noise."""
-        # Then a quick draw has the same distribution.
-        gaussian = self.noise_facts is not None and self.noise_facts.gaussian
-        draw = None if not self.has_known_noise else self.row_moment_draw if gaussian else self.row_noise_draw
-        sd, largest = (self.row_noise_sd or 0.0) if draw else 0.0, self.origin.row_rule.largest_share
-        signs = correlation_from_signs(self.row_matrix, sd, draw, largest)
+        mechanism, noise = self.mechanism, {}
+        if isinstance(mechanism, AdditiveMechanism):
+            facts, sd = mechanism.noise_facts(), self.row_noise_sd or 0.0
+            about = 2 + facts.diagonal_extra / facts.off_variance if facts.off_variance > 0 else 2.0
+            noise = {"noise_sd": sd, "heaviness": mechanism.heaviness, "spread": sd * math.sqrt(max(0.0, about))}
+        largest = self.origin.row_rule.largest_share
+        signs = correlation_from_signs(self.row_matrix, **noise, largest_share=largest)
         self._warn_of(
             signs.undetermined,
             "Nearly all rows have the same value in {features}, as far as the noise allows to see; the correlations "
@@ -438,7 +459,7 @@ class MatrixView:
     @cached_property
     def standardized(self) -> Standardized:
         """Correlations from the matrix of the rows; warns of variances that are not distinguishable from noise."""
-        found = correlation_from_covariance(self.row_matrix, self.row_noise_draw if self.has_known_noise else None)
+        found = correlation_from_covariance(self.row_matrix, self.row_variance_sds)
         self._warn_of(
             found.undetermined,
             "The variance of {features} is not distinguishable from noise, so correlations with {them} are too small. "
@@ -517,9 +538,9 @@ class MatrixView:
         """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
         return self._as_scaled(self.row_error_draw(generator))
 
-    def moment_draw(self, generator: np.random.Generator) -> FloatArray:
-        """Return an error with the second moments of `error_draw`, of whatever mechanism is quickest to draw."""
-        noise = self.row_moment_draw(generator)
+    def moment_draws(self, generator: np.random.Generator, count: int) -> FloatArray:
+        """Return errors with the second moments of `error_draw`, of whatever mechanism is quickest to draw."""
+        noise = self.row_moment_draws(generator, count)
         return self.signs.noise(noise) if self.of_signs else self._as_scaled(noise)
 
     @property
@@ -553,7 +574,7 @@ class MatrixView:
         """Whether `eigensystem` is known already, so that it costs nothing more."""
         return "eigensystem" in vars(self)
 
-    # Shrinking simulates the noise, which may take longer than the fit, so it waits until somebody asks.
+    # Shrinking may take longer than the fit, so it waits until somebody asks.
 
     @cached_property
     def estimate(self) -> Shrunk:
@@ -562,11 +583,61 @@ class MatrixView:
         # in other units.
         same = self.inverse_map is None and (self.of_correlation or self._one_scale)
         sharp = same and self.mechanism is not None and self.mechanism.sharp_trace
-        keep_trace = sharp or self.of_correlation
-        if self.n_features > (_MAPPED_WIDE if self.inverse_map is not None else SIZE) and self.noise_sd:
-            excess = 0.0 if self.noise_facts is None else self.noise_facts.excess
-            return shrink_wide(*self.eigensystem, self.noise_sd**2, excess, keep_trace=keep_trace)
-        return shrink(self.scaled_matrix, self.noise_draw, self.eigensystem, keep_trace=keep_trace)
+        return self._shrunk(self.scaled_matrix, self.eigensystem, keep_trace=sharp or self.of_correlation)
+
+    def shrunk_block(self, positions: list[int]) -> FloatArray:
+        """Return the shrunk matrix of some of the scaled features, in this order, from that block alone."""
+        return self._shrunk(self.scaled_matrix[np.ix_(positions, positions)], positions=positions).covariance
+
+    def _shrunk(
+        self,
+        matrix: FloatArray,
+        eigensystem: tuple[FloatArray, FloatArray] | None = None,
+        positions: list[int] | None = None,
+        keep_trace: bool = False,
+    ) -> Shrunk:
+        variance = self._even_variance
+        widest = _SIMULATED if self.inverse_map is None else _MAPPED_SIMULATED
+        if variance is None and len(matrix) > widest:
+            variance = (self.noise_sd or 0.0) ** 2
+        if variance is not None:
+            excess = 0.0 if self.noise_facts is None else self.noise_facts.excess * len(matrix) / self.n_features
+            return shrink(matrix, variance, excess, eigensystem, keep_trace=keep_trace)
+        block = slice(None) if positions is None else np.ix_(positions, positions)
+        return shrink_by_simulation(matrix, lambda g: self.noise_draw(g)[block], eigensystem, keep_trace=keep_trace)
+
+    @cached_property
+    def _even_variance(self) -> float | None:
+        """Variance of the noise beside the diagonal of `scaled_matrix`; None where it differs between directions."""
+        facts = self.noise_facts
+        if facts is None:
+            return None
+        if self.of_correlation:
+            divisors = np.ones(1) if self.of_signs else self.standardized.sizes
+            even = float(divisors.max()) <= _EVEN_DIVISORS * float(divisors.min())
+            # Entries lie in [-1, 1]: what is cut there has no noise of a larger deviation.
+            return min(1.0, (self.noise_sd or 0.0) ** 2) if even else None
+        sizes = self.noise_sizes
+        even = sizes[-1] <= _EVEN * sizes[0]
+        return facts.off_variance * (self.noise_unit * float(sizes.mean())) ** 2 if even else None
+
+    @cached_property
+    def noise_sizes(self) -> FloatArray:
+        """Eigenvalues of BB' of `noise_map`, ascending: how large noise is along directions; not for correlations."""
+        if self._one_scale:
+            return self.row_noise_sizes / (1.0 if self.divisors is None else float(self.divisors[0]) ** 2)
+        mapping = self.noise_map
+        assert mapping is not None
+        return np.asarray(np.linalg.eigvalsh(mapping @ mapping.T)[len(self.origin.without_range) :])
+
+    @cached_property
+    def row_noise_sizes(self) -> FloatArray:
+        """The same for `row_matrix`."""
+        mapping, count = self._row_noise_map, self.n_features - len(self.origin.without_range)
+        if self.inverse_map is None or mapping is None:  # I + mm'/c^2
+            lever = self.scaled_mean / self.origin.row_rule.constant_value if self._has_constant else np.zeros(1)
+            return np.append(np.ones(max(0, count - 1)), 1 + float(lever @ lever))
+        return np.asarray(np.linalg.eigvalsh(mapping @ mapping.T)[len(self.origin.without_range) :])
 
     @cached_property
     def scaled_covariance(self) -> FloatArray:

@@ -108,7 +108,8 @@ def pca(
             and release.origin.row_rule.keeps_lengths
             and release.spectrum.drawn_directions is None
         )
-    asked = ComponentsRequest(wanted, correlation=standardized, own_units=own_units)
+    whitened = isinstance(request, ComponentsRequest) and request.whiten
+    asked = ComponentsRequest(wanted, whitened, correlation=standardized, own_units=own_units)
     return replace(release, origin=replace(release.origin, request=asked))
 
 
@@ -117,15 +118,14 @@ def whiten(release: "Release", X: Any) -> FloatArray:
 
     The projections of private rows are private data; do not publish them.
     """
-    variances = release.explained_variance
-    if variances is None:
-        raise InvalidDataError("This release has directions only, no variances to divide by.")
-    if not np.all(variances > 0):
-        raise InvalidParameterError(
-            f"The variance along {int(np.sum(variances <= 0))} of the components is not distinguishable from noise. "
-            "Use fewer components: pca(k).whiten."
-        )
-    return np.asarray(release.transform(X) / np.sqrt(variances))
+    spectrum = release.spectrum
+    return np.asarray(spectrum.transform(X) * (spectrum.divisors / spectrum.deviations))
+
+
+def precision(release: "Release") -> FloatArray:
+    """Return the inverse of the covariance in the units of the features, its variances at least those of the noise."""
+    root = inverse_root(_usable(release), _floor(release))
+    return np.asarray(root @ root * np.outer(release.scale, release.scale))
 
 
 def mahalanobis(release: "Release", X: Any) -> FloatArray:

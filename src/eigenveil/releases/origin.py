@@ -8,11 +8,10 @@ file without it meant, and none may change its meaning. A field that this versio
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from numbers import Real
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeAlias
 
-from ..errors import InvalidParameterError, integer_between, positive_number
+from ..errors import InvalidParameterError, integer_between, number_from_zero, positive_number
 from ..files import parsed_json
 from ..moments.row_rule import RowRule
 from ..tables.schema import Schema
@@ -22,6 +21,8 @@ _MOST_STEPS = 10**5
 HEADER_BYTES = 2**22
 """The longest text of a file; the origin leaves some of it for the guarantee and units."""
 _BESIDE_ORIGIN = 2**16
+# Lines of their own make a text at most so many times longer: values may be nested 64 deep.
+_INDENTED = 32
 _NOT_SAVED = "This release could not be saved, since in a release file {rule}; nothing was spent."
 _LONGEST_TEXT = 10_000
 SMALLEST, LARGEST = 1e-40, 1e40
@@ -57,10 +58,18 @@ class ComponentsRequest(Request):
     ----------
     n_components : int, float, "above_noise" or None
         As in `PrivatePCA`.
+    whiten : bool
+        Whether projections are scaled to variance 1.
     """
 
     kind: ClassVar[str] = "components"
     n_components: int | float | str | None = None
+    whiten: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON; without `whiten`, the file is one that earlier versions know whole."""
+        told = super().to_dict()
+        return told if self.whiten else {name: value for name, value in told.items() if name != "whiten"}
 
 
 @dataclass(frozen=True)
@@ -91,16 +100,12 @@ class SparseRequest(Request):
         penalty, screen = self.penalty, self.screen
         for name, value in {
             "n_components": integer_between("n_components", self.n_components, 1),
-            "penalty": penalty if penalty is None else _penalty(penalty),
+            "penalty": penalty if penalty is None else number_from_zero("penalty", penalty),
             "tol": positive_number("tol", self.tol),
             "max_iter": integer_between("max_iter", self.max_iter, 1, _MOST_STEPS),
             "screen": screen if screen is None else integer_between("screen", screen, 1),
         }.items():
             object.__setattr__(self, name, value)
-
-
-def _penalty(value: Any) -> float:
-    return 0.0 if isinstance(value, Real) and value == 0 else positive_number("penalty", value)
 
 
 @dataclass(frozen=True)
@@ -306,16 +311,20 @@ class Origin:
 
     def check_writable(self, n_features: int) -> None:
         """Refuse what could not be written to a release file and read again; asked before anything is paid for."""
+        limit = HEADER_BYTES - _BESIDE_ORIGIN
         try:
-            text = header_text({"origin": self.to_dict()})
-            content = parsed_json(text)["origin"]
+            content = {"origin": self.to_dict()}
+            text = json.dumps(content, sort_keys=True, allow_nan=False)  # on one line, which is much quicker
+            parsed = parsed_json(text)["origin"]
             if self.schema is not None:
-                Schema.from_dict(content["schema"])
+                Schema.from_dict(parsed["schema"])
+            if len(text) > limit // _INDENTED:
+                text = header_text(content)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             rule = "all public facts are plain JSON values"
             raise InvalidParameterError(_NOT_SAVED.format(rule=rule)) from error
         try:
-            must(len(text) <= HEADER_BYTES - _BESIDE_ORIGIN, "names, parameters and the schema take less than 4 MB")
+            must(len(text) <= limit, "names, parameters and the schema take less than 4 MB")
             self.check(n_features)
         except ValueError as error:
             raise InvalidParameterError(_NOT_SAVED.format(rule=error)) from error

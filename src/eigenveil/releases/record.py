@@ -25,11 +25,13 @@ from ..postprocess.multivariate import CanonicalCorrelations, Factors
 from . import export, multivariate, synthetic
 from .compare import Comparison, compare
 from .file import MAX_BYTES, read_release, release_bytes
-from .intervals import LEVEL, IntervalView
+from .intervals import IntervalView
 from .matrix import Columns, MatrixView
 from .origin import Origin
 from .regression import Regression, regress, requested
 from .spectrum import SpectrumView
+from .summarize import summarize
+from .summary import Summary
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,17 +203,18 @@ class Release:
         """Return the same release with other components; see `eigenveil.releases.multivariate.pca`."""
         return multivariate.pca(self, n_components, correlation=correlation)
 
-    def regress(
+    regress = regress
+
+    def summary(
         self,
-        target: int | str,
+        target: int | str | None = None,
         features: Sequence[int | str] | None = None,
         *,
         alpha: float | None = None,
-        level: float = LEVEL,
-        of: str = "data",
-    ) -> Regression:
-        """Regress one column on others; see `eigenveil.releases.regression.regress`."""
-        return regress(self, target, features, alpha=alpha, level=level, of=of)
+        base: Mapping[str, str] | None = None,
+    ) -> Summary:
+        """Return tables with the error of every number, to publish; see `eigenveil.releases.summarize.summarize`."""
+        return summarize(self, target, features, alpha=alpha, base=base)
 
     def whiten(self, X: Any) -> FloatArray:
         """Project rows to uncorrelated scores of variance 1; see `eigenveil.releases.multivariate.whiten`."""

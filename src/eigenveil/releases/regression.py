@@ -1,23 +1,28 @@
-"""Regressions of one column on others, with confidence intervals, from a released matrix. Spends no budget."""
+"""Regressions of columns on others, with confidence intervals, from a released matrix. Spends no budget."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidParameterError, NoiseWarning, warn_caller
-from ..limits import ANY, SHARE
+from ..errors import (
+    InvalidParameterError,
+    NoiseWarning,
+    features_in_words,
+    listed,
+    number_from_zero,
+    positive_number,
+    quoted,
+    warn_caller,
+)
+from ..limits import ANY, CORRELATION, SHARE
 from ..numerics import FloatArray
 from ..postprocess.holding import holding
-from ..postprocess.regression import (
-    RegressionIntervals,
-    RidgeFit,
-    regression_intervals,
-    ridge_from_covariance,
-    shrunk_mean,
-)
+from ..postprocess.least_squares import Estimate, LeastSquares, partial_correlations
+from ..postprocess.regression import RidgeFit, ridge_from_covariance, shrunk_mean
 from .intervals import LEVEL
 from .origin import RegressionRequest
 
@@ -29,10 +34,51 @@ if TYPE_CHECKING:
 _MEAN_MAY_COST = 0.1
 # A target whose released variance is not so many standard deviations of its error above 0 may vary by any smaller one.
 _VISIBLE_SDS = 2.5
+# A feature that is left out is named beside another one that predicts it by at least so many of its standard
+# deviations, if its variance is that many deviations of noise; and so many sentences at most.
+_NAMED_SIZE, _VISIBLE, _MOST_NAMED = 0.3, 5.0, 5
+Weights = ArrayLike | Mapping[str, float]
 
 
-def _nothing_known(p: int) -> RegressionIntervals:
-    return RegressionIntervals(np.tile([-np.inf, np.inf], (p, 1)), np.inf, np.array([0.0, 1.0]), False)
+@dataclass(frozen=True, eq=False)
+class _Inference:
+    """Least squares in the units of the rows, and what turns them into the units of the features.
+
+    `known` are the places of the features that have a range; `scale`, `shift` and `mean` are those of these features,
+    and of the target last; the mean is about the shift.
+    """
+
+    fit: LeastSquares
+    wider: LeastSquares
+    known: list[int]
+    scale: FloatArray
+    shift: FloatArray
+    mean: FloatArray
+    bound: float | None
+
+    @property
+    def ratio(self) -> FloatArray:
+        return np.asarray(self.scale[:-1] / self.scale[-1])
+
+    def contrast(self, weights: FloatArray) -> Estimate:
+        unknown = np.ones(len(weights), np.bool_)
+        unknown[self.known] = False
+        found = self.fit.contrast(weights[self.known] * self.ratio, self.bound)
+        return found if not weights[unknown].any() else Estimate(found.value, _OPEN.copy())
+
+    def fitted_mean(self, row: FloatArray) -> Estimate:
+        scale, shift = self.scale, self.shift
+        found = self.fit.fitted_mean(self.mean, (row[self.known] - shift[:-1]) * scale[:-1], self.bound)
+        return Estimate(
+            float(shift[-1] + found.value / scale[-1]),
+            shift[-1] + found.interval / scale[-1],
+            float(found.noise_error / scale[-1]),
+            float(found.sampling_error / scale[-1]),
+            found.resolved_share,
+        )
+
+
+_OPEN = np.array([-math.inf, math.inf])
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +88,7 @@ class Regression:
     Attributes
     ----------
     coef : ndarray of shape (len(features),)
-        Coefficients, shrunk by the ridge.
+        Coefficients: least squares with ``alpha=0``, else shrunk by the ridge.
     intercept : float
     r2 : float
         Share of the variance of the target that the fit explains.
@@ -52,14 +98,33 @@ class Regression:
     features : tuple of int
     coef_interval : ndarray of shape (len(features), 2)
         Confidence intervals for the least-squares coefficients of the data or the population, widened if needed to
-        include `coef`.
+        include `coef`. Infinite where no finite interval is honest.
     intercept_error : float
         Standard error of the intercept.
     r2_interval : ndarray of shape (2,)
-        Confidence interval for the R² of least squares, widened if needed to include `r2`.
+        Confidence interval for the R² of least squares, widened if needed to include `r2`. The upper end is 1 if some
+        direction of the features is not distinguishable from noise and no bound is given.
     determined : bool
-        Whether the smallest variance of the features in any direction is distinguishable from noise. If not, most
-        coefficient intervals are infinite and `r2_interval` is [0, 1].
+        Whether all coefficients have finite intervals without a bound on their size.
+    noise_error, sampling_error : ndarray of shape (len(features),)
+        Standard errors of the least-squares coefficients: of the privacy noise, and of sampling the rows from a
+        population. Infinite where a coefficient is not determined.
+    resolved : ndarray of bool of shape (len(features),)
+        Whether each coefficient has a finite interval.
+    resolved_share : ndarray of shape (len(features),)
+        Share of each coefficient that lies in directions of the features that are distinguishable from noise.
+    sign_certain_up_to : ndarray of shape (len(features),)
+        The sign of a coefficient is certain if the part of the coefficients in the other directions, as a vector for
+        the scaled features, is no longer than this; infinite where all are resolved, 0 where the sign is not certain.
+    dropped : tuple of int
+        Features that `reduced` leaves out, since their variation beside the others is below the noise.
+    reduced : Regression or None
+        The regression on the features that can be resolved, if that is not this one. Its intervals pay for the choice
+        of the features.
+    notes : tuple of str
+        What was assumed and what was left out, in sentences.
+    level, of : float, str
+        Of the intervals.
     """
 
     coef: FloatArray
@@ -72,9 +137,90 @@ class Regression:
     intercept_error: float = np.inf
     r2_interval: FloatArray = field(default_factory=lambda: np.array([0.0, 1.0]))
     determined: bool = False
+    noise_error: FloatArray = field(default_factory=lambda: np.empty(0))
+    sampling_error: FloatArray = field(default_factory=lambda: np.empty(0))
+    resolved: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    resolved_share: FloatArray = field(default_factory=lambda: np.empty(0))
+    sign_certain_up_to: FloatArray = field(default_factory=lambda: np.empty(0))
+    dropped: tuple[int, ...] = ()
+    reduced: "Regression | None" = None
+    notes: tuple[str, ...] = ()
+    level: float = LEVEL
+    of: str = "data"
+    feature_names: tuple[str, ...] = ()
+    _inference: _Inference | None = field(default=None, repr=False)
+
+    @property
+    def distinguishable(self) -> NDArray[np.bool_]:
+        """Whether each coefficient is significantly different from 0: its interval does not contain 0."""
+        low, high = self.coef_interval.T
+        return np.asarray((low > 0) | (high < 0))
+
+    def contrast(self, weights: Weights) -> Estimate:
+        """Return the estimate of a weighted sum of coefficients, with its interval.
+
+        Parameters
+        ----------
+        weights : array of shape (len(features),) or mapping
+            One weight per feature, or weights by name; features that are not named have weight 0.
+        """
+        w = self._by_feature("weights", weights, 0.0)
+        value = float(w @ self.coef)
+        if self._inference is None:
+            return Estimate(value, _OPEN.copy())
+        return _about(value, self._inference.contrast(w))
+
+    def fitted_mean(self, row: Weights) -> Estimate:
+        """Return the estimate of the mean of the target at given values of the features, with its interval.
+
+        Parameters
+        ----------
+        row : array of shape (len(features),) or mapping
+            One value per feature, in the order of `features` or by name.
+        """
+        x = self._by_feature("row", row, None)
+        value = float(self.intercept + x @ self.coef)
+        if self._inference is None or len(self._inference.known) < len(x):
+            return Estimate(value, _OPEN.copy())
+        return _about(value, self._inference.fitted_mean(x))
+
+    def partial_correlations(self) -> tuple[FloatArray, FloatArray]:
+        """Return the partial correlation of the target with every feature given all others, and intervals.
+
+        Returns
+        -------
+        correlations : ndarray of shape (len(features),)
+        intervals : ndarray of shape (len(features), 2)
+            [-1, 1] where the noise leaves them open.
+        """
+        p = len(self.features)
+        found, ends = np.zeros(p), np.tile(np.array(CORRELATION), (p, 1))
+        if self._inference is not None:
+            known = self._inference.known
+            found[known], ends[known] = partial_correlations(self._inference.fit, self._inference.wider)
+        return found, ends
+
+    def _by_feature(self, what: str, given: Weights, otherwise: float | None) -> FloatArray:
+        if isinstance(given, Mapping):
+            unknown = [name for name in given if name not in self.feature_names]
+            missing = [name for name in self.feature_names if name not in given]
+            if unknown or (missing and otherwise is None):
+                wrong = f"has no feature {quoted(unknown[0])}" if unknown else f"needs a value for {quoted(missing[0])}"
+                raise InvalidParameterError(f"This regression {wrong}; {what} is by the names of its features.")
+            given = [given.get(name, otherwise or 0.0) for name in self.feature_names]
+        numbers = np.asarray(given, np.float64)
+        if numbers.shape != (len(self.features),) or not np.isfinite(numbers).all():
+            raise InvalidParameterError(f"{what} must be {len(self.features)} finite numbers, one for each feature.")
+        return numbers
 
 
-def regress(
+def _about(value: float, found: Estimate) -> Estimate:
+    """Return an estimate with another value, in an interval that contains it."""
+    return replace(found, value=value, interval=holding(found.interval, np.array(value), ANY))
+
+
+@overload
+def regress(  # type: ignore[overload-overlap]  # a name is a sequence of letters too
     release: "Release",
     target: int | str,
     features: Sequence[int | str] | None = None,
@@ -82,21 +228,60 @@ def regress(
     alpha: float | None = None,
     level: float = LEVEL,
     of: str = "data",
-) -> Regression:
-    """Regress one column on others, from the released matrix. Spends no budget.
+    bound: float | None = None,
+    base: Mapping[str, str] | None = None,
+) -> Regression: ...
+
+
+@overload
+def regress(
+    release: "Release",
+    target: Sequence[int | str],
+    features: Sequence[int | str] | None = None,
+    *,
+    alpha: float | None = None,
+    level: float = LEVEL,
+    of: str = "data",
+    bound: float | None = None,
+    base: Mapping[str, str] | None = None,
+) -> tuple[Regression, ...]: ...
+
+
+def regress(
+    release: "Release",
+    target: int | str | Sequence[int | str],
+    features: Sequence[int | str] | None = None,
+    *,
+    alpha: float | None = None,
+    level: float = LEVEL,
+    of: str = "data",
+    bound: float | None = None,
+    base: Mapping[str, str] | None = None,
+) -> Regression | tuple[Regression, ...]:
+    """Regress columns on others, from the released matrix. Spends no budget.
 
     Parameters
     ----------
-    target : int or str
-        The column to predict, by position or name.
+    target : int, str or list of these
+        The column to predict, by position or name. For a list, a tuple of regressions is returned, and no target is
+        among the features.
     features : sequence, optional
         The columns to predict from; all others by default.
     alpha : float, optional
-        Regularization per row, for the scaled features; chosen from the noise scale by default.
+        Regularization per row, for the scaled features; 0 is least squares. By default it is chosen from the noise
+        scale.
     level, of
         Of the intervals, as in `IntervalView.covariance`.
+    bound : float, optional
+        An upper bound on the length of the vector of coefficients for the scaled features (each coefficient times the
+        scale of the target over the scale of its feature, `release.matrix.row_scale`), known from elsewhere. With it
+        all intervals are finite; without it some may be infinite.
+    base : mapping of str to str, optional
+        Base level by column for one-hot encoded categories: that level is left out, so that coefficients are
+        differences from it. By default with ``alpha=0`` the first category of every column all of whose categories are
+        features; with an empty mapping none.
     """
-    sampled = release.intervals.sampled(level, of)
+    release.intervals.sampled(level, of)  # which checks both
     if not release.matrix.has_known_noise:
         raise InvalidParameterError(
             "A regression needs a matrix with noise of a known distribution; choose a mechanism that adds noise."
@@ -105,54 +290,255 @@ def regress(
         raise InvalidParameterError(
             "This release was made from directions of rows. A regression needs statistic='clipped'."
         )
-    position = release.matrix.position(target)
-    positions = None if features is None else release.matrix.positions(features)
-    others = [other for other in range(release.n_features) if other != position] if positions is None else positions
-    if position in release.origin.without_range or set(others) <= set(release.origin.without_range):
-        nothing, mean = vars(_nothing_known(len(others))), float(release.mean[position])
-        return Regression(np.zeros(len(others)), mean, 0.0, alpha or 0.0, position, tuple(others), **nothing)
-    fit = ridge_from_covariance(
-        release.matrix.scaled_matrix, position, positions, noise_draw=release.matrix.noise_draw, alpha=alpha
-    )
-    used, means = list(fit.features), _mean_to_predict_from(release, fit)
-    coef = fit.coef * release.scale[used] / release.scale[position]
-    intercept = float(means[position] - coef @ means[used])
-    found = _regression_intervals(release, position, used, level, sampled)
-    return Regression(
+    alpha = alpha if alpha is None else number_from_zero("alpha", alpha)
+    bound = bound if bound is None else positive_number("bound", bound)
+    one = isinstance(target, str) or not isinstance(target, Sequence)
+    targets = release.matrix.positions(target)
+    if features is None:
+        positions = [position for position in range(release.n_features) if position not in targets]
+    else:
+        positions = release.matrix.positions(features)
+    bases = _base_levels(release, positions, base or {})
+    if base is not None:
+        left_out = {position: column for position, column in bases.items() if column in base}
+    else:
+        left_out = bases if alpha == 0 else {}
+    positions = [position for position in positions if position not in left_out]
+    if not positions or {*targets} & {*positions}:
+        raise InvalidParameterError("features must be distinct columns other than the target, at least one.")
+    fits = tuple(_fitted(_Question(release, each, positions, alpha, level, of, bound, bases)) for each in targets)
+    return fits[0] if one else fits
+
+
+def _base_levels(release: "Release", positions: list[int], base: Mapping[str, str]) -> dict[int, str]:
+    """Return the positions of base levels, with their columns: of each category all of whose levels are used.
+
+    About the mean these levels add up to 0, so that without a base level no coefficient is identified.
+    """
+    schema, names, found = release.origin.schema, list(release.feature_names or ()), {}
+    used = {names[position] for position in positions} if names else set()
+    columns = {} if schema is None else {one.name: one for one in schema.used if one.kind == "category"}
+    complete = {name: one for name, one in columns.items() if {*one.features} <= used}
+    for name, level in base.items():
+        if name not in complete or level not in complete[name].categories:
+            raise InvalidParameterError(
+                f"base must name columns of categories that are among the features, with one of their categories; got "
+                f"{quoted(name)}: {quoted(level)}."
+            )
+    for name, column in complete.items():
+        if release.matrix.centred:
+            level = base.get(name, column.categories[0])
+            found[names.index(column.features[list(column.categories).index(level)])] = name
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """One regression that is asked for; `chosen` counts the features that were left out after a look at the release."""
+
+    release: "Release"
+    target: int
+    features: list[int]
+    alpha: float | None
+    level: float
+    of: str
+    bound: float | None
+    bases: Mapping[int, str]
+    chosen: int | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all features, as sentences call them."""
+        return features_in_words(self.release.feature_names, self.release.n_features)
+
+    @property
+    def without_range(self) -> list[int]:
+        return [one for one in self.features if one in self.release.origin.without_range]
+
+    def inference(self) -> _Inference | None:
+        """Return least squares with intervals; None where there are no intervals, or no feature has a range."""
+        release = self.release
+        known = [place for place, one in enumerate(self.features) if one not in self.without_range]
+        if release.intervals.unavailable or not known or self.target in release.origin.without_range:
+            return None
+        columns = [*(self.features[place] for place in known), self.target]
+        matrix = release.matrix.row_matrix[np.ix_(columns, columns)]
+        level = 1 - (1 - self.level) / (1 + (self.chosen or 0))
+        per_row, population = release.intervals.sampled(level, "population"), self.of == "population"
+
+        def of_level(one: float) -> LeastSquares:
+            error = release.intervals.row_matrix_error(one).of(columns)
+            return LeastSquares(matrix, error, per_row=per_row, population=population)
+
+        return _Inference(
+            of_level(level),
+            of_level(1 - (1 - level) / 3),
+            known,
+            release.matrix.row_scale[columns],
+            _shift(release)[columns],
+            release.matrix.scaled_mean[columns],
+            self.bound,
+        )
+
+
+def _shift(release: "Release") -> FloatArray:
+    shift = release.origin.row_rule.shift
+    return np.zeros(release.n_features) if shift is None else np.asarray(shift)
+
+
+def _fitted(question: _Question) -> Regression:
+    release, target, features, p = question.release, question.target, question.features, len(question.features)
+    inference = question.inference()
+    coef, intercept, r2, alpha = _estimates(question, inference)
+    names = release.feature_names or question.names
+    found = Regression(
         coef,
         intercept,
-        fit.r2,
-        fit.alpha,
-        position,
-        fit.features,
-        coef_interval=holding(found.coef_interval, coef, ANY),
-        intercept_error=found.intercept_error,
-        r2_interval=holding(found.r2_interval, np.array(fit.r2), SHARE),
-        determined=found.determined,
+        r2,
+        alpha,
+        target,
+        tuple(features),
+        coef_interval=np.tile(_OPEN, (p, 1)),
+        noise_error=np.full(p, np.inf),
+        sampling_error=np.full(p, np.inf),
+        resolved=np.zeros(p, np.bool_),
+        resolved_share=np.zeros(p),
+        sign_certain_up_to=np.zeros(p),
+        level=question.level,
+        of=question.of,
+        feature_names=tuple(names[one] for one in features),
     )
-
-
-def _regression_intervals(
-    release: "Release", target: int, features: list[int], level: float, sampled: float
-) -> RegressionIntervals:
-    """Return the intervals of a regression in the units of the features.
-
-    Features without an estimated range are left out, and their coefficients are unknown.
-    """
-    known = [place for place, feature in enumerate(features) if feature not in release.origin.without_range]
-    nothing, scale = _nothing_known(len(features)), release.matrix.row_scale
-    if release.intervals.unavailable or not known:
-        return nothing
-    columns = [*(features[place] for place in known), target]
-    mean = release.mean[columns] * scale[columns]
-    matrix = release.matrix.row_matrix[np.ix_(columns, columns)]
-    found = regression_intervals(
-        matrix, release.intervals.row_matrix_error(level).of(columns), mean, level=level, sampled=sampled
+    if inference is None:
+        return replace(found, notes=(release.intervals.unavailable or "No range was found for the columns.",))
+    each = [inference.contrast(weights) for weights in np.eye(p)]
+    ends = np.array([one.interval for one in each])
+    found = replace(
+        found,
+        coef_interval=holding(ends, coef, ANY),
+        intercept_error=inference.fitted_mean(np.zeros(p)).noise_error,
+        r2_interval=holding(inference.fit.r2_interval(question.bound), np.array(r2), SHARE),
+        determined=inference.fit.bounded and not question.without_range,
+        noise_error=np.array([one.noise_error for one in each]),
+        sampling_error=np.array([one.sampling_error for one in each]),
+        resolved=np.isfinite(ends).all(axis=1),
+        resolved_share=np.array([one.resolved_share for one in each]),
+        sign_certain_up_to=np.array([one.sign_certain_up_to for one in each]),
+        _inference=inference,
     )
-    coef_interval = nothing.coef_interval
-    coef_interval[known] = found.coef_interval * (scale[columns[:-1]] / scale[target])[:, None]
-    error = float(found.intercept_error / scale[target])
-    return RegressionIntervals(coef_interval, error, found.r2_interval, found.determined)
+    found = replace(found, notes=_notes(question, found))
+    return found if found.determined or question.chosen is not None else _with_reduced(question, found)
+
+
+def _estimates(question: _Question, inference: _Inference | None) -> tuple[FloatArray, float, float, float]:
+    """Return coefficients and intercept in the units of the features, R² and alpha."""
+    release, target, features, alpha = question.release, question.target, question.features, question.alpha
+    mean = float(release.mean[target])
+    if target in release.origin.without_range or len(question.without_range) == len(features):
+        return np.zeros(len(features)), mean, 0.0, alpha or 0.0
+    if alpha == 0:
+        coef = np.zeros(len(features))
+        if inference is None:
+            return coef, mean, 0.0, 0.0
+        coef[inference.known] = inference.fit.coef * inference.ratio
+        return coef, float(mean - coef @ release.mean[features]), inference.fit.r2, 0.0
+    matrix, columns = release.matrix, [*features, target]
+    fit = ridge_from_covariance(
+        matrix.scaled_matrix[np.ix_(columns, columns)],
+        matrix.shrunk_block(columns),
+        release.intervals.scaled_matrix_error(question.level).of(columns),
+        excess=0.0 if matrix.noise_facts is None else matrix.noise_facts.excess,
+        alpha=alpha,
+    )
+    means = _mean_to_predict_from(release, fit, warns=question.chosen is None)
+    coef = fit.coef * release.scale[features] / release.scale[target]
+    return coef, float(means[target] - coef @ means[features]), fit.r2, fit.alpha
+
+
+def _with_reduced(question: _Question, found: Regression) -> Regression:
+    """Return a regression with that on the features that can be resolved, and how that one differs."""
+    inference, features, bases = found._inference, question.features, question.bases
+    assert inference is not None
+    known = [features[place] for place in inference.known]
+    rest = [place for place, one in enumerate(known) if one not in bases]
+    hidden = [known[rest[place]] for place in inference.fit.of(rest).hidden_features()] if rest else []
+    dropped = [one for one in features if one in {*question.without_range, *bases, *hidden}]
+    kept = [one for one in features if one not in dropped]
+    if not kept:
+        note = "No feature is distinguishable from noise, so there is no regression on fewer features."
+        return replace(found, notes=(*found.notes, note))
+    reduced = _fitted(replace(question, features=kept, bound=None, chosen=len(hidden)))
+    base = [one for one in dropped if one in bases]
+    reasons = [
+        *([f"{_in_words(question, hidden)}, whose variation beside the others is below the noise"] if hidden else []),
+        *([f"{_in_words(question, base)}, the base level{'s' if base[1:] else ''}"] if base else []),
+        *([f"{_in_words(question, question.without_range)}, without a range"] if question.without_range else []),
+    ]
+    without = f"Regression without {'; and without '.join(reasons)}."
+    reduced = replace(reduced, notes=(without, *_notes_on_hidden(question, inference, kept, hidden), *reduced.notes))
+    return replace(found, dropped=tuple(dropped), reduced=reduced)
+
+
+def _notes(question: _Question, found: Regression) -> tuple[str, ...]:
+    """Return what was assumed, in sentences."""
+    notes, inference, names = [], found._inference, question.names
+    assert inference is not None
+    if found.alpha:
+        notes.append("The intervals are for the least-squares coefficients, widened to include the ridge coefficients.")
+    for position, column in question.bases.items():
+        if position not in found.features:
+            notes.append(f"The coefficients of {column} are differences from the base level {names[position]}.")
+    if found.of == "population":
+        notes.append(
+            "The sampling error assumes independent rows with a residual variance that does not depend on the features."
+        )
+    if question.without_range:
+        notes.append(f"Nothing is known of {_in_words(question, question.without_range)}: no range was found.")
+    if inference.fit.bounded:
+        return tuple(notes)
+    if inference.bound is not None:
+        notes.append(
+            "The intervals assume that the coefficients for the scaled features have a length of at most "
+            f"{inference.bound:.3g}. This bound was given, not estimated."
+        )
+        return tuple(notes)
+    notes.append(
+        "The variation of the features is not distinguishable from noise in some directions. Without a bound on the "
+        "coefficients, there is no finite confidence interval for a coefficient of this regression."
+    )
+    sizes = found.sign_certain_up_to
+    for place in np.argsort(-sizes, kind="stable")[:_MOST_NAMED]:
+        if 0 < sizes[place] < np.inf:
+            sign = "positive" if inference.contrast(np.eye(len(sizes))[place]).value > 0 else "negative"
+            notes.append(
+                f"The coefficient of {names[found.features[place]]} is {sign} if the part of the coefficients in these "
+                f"directions is at most {sizes[place]:.2g}, for the scaled features."
+            )
+    return tuple(notes)
+
+
+def _notes_on_hidden(question: _Question, inference: _Inference, kept: list[int], hidden: list[int]) -> list[str]:
+    """Return for which coefficients of all features those of fewer features stand, in sentences."""
+    known = [question.features[place] for place in inference.known]
+    rows, columns = [known.index(one) for one in kept], [known.index(one) for one in hidden]
+    matrix, scale = inference.fit.matrix, inference.scale
+    variances = np.diag(matrix)
+    visible = variances[columns] > _VISIBLE * np.sqrt(np.diag(inference.fit.error.entry_variances())[columns])
+    # A feature that is left out is predicted by the others with these weights.
+    weights = np.linalg.solve(matrix[np.ix_(rows, rows)], matrix[np.ix_(rows, columns)])
+    sizes = np.abs(weights) * np.sqrt(variances[rows])[:, None] / np.sqrt(np.where(visible, variances[columns], np.inf))
+    weights = weights * scale[rows][:, None] / scale[columns]
+    found, names = [], question.names
+    for i, j in sorted(np.ndindex(weights.shape), key=lambda at: -sizes[at])[:_MOST_NAMED]:
+        if sizes[i, j] >= _NAMED_SIZE:
+            one, other, sign = names[kept[i]], names[hidden[j]], "plus" if weights[i, j] > 0 else "minus"
+            times = f"{abs(weights[i, j]):.2g} times that of {other}"
+            found.append(f"The coefficient of {one} stands for that of {one} {sign} {times}.")
+    return found
+
+
+def _in_words(question: _Question, positions: Sequence[int]) -> str:
+    names = [question.names[one] for one in positions]
+    return listed("", names, names).partition(" ")[2]
 
 
 def _first_mean_sd(release: "Release") -> float:
@@ -161,7 +547,7 @@ def _first_mean_sd(release: "Release") -> float:
     return (release.origin.mean_sd or 0.0) / sizes
 
 
-def _mean_to_predict_from(release: "Release", fit: RidgeFit) -> FloatArray:
+def _mean_to_predict_from(release: "Release", fit: RidgeFit, *, warns: bool) -> FloatArray:
     """Return the mean, shrunk by its noise; warn where its noise, or that on the target, may spoil a prediction."""
     if release.origin.centred:
         sd = (release.noise_sd or 0.0) / release.origin.row_rule.constant_value
@@ -171,7 +557,9 @@ def _mean_to_predict_from(release: "Release", fit: RidgeFit) -> FloatArray:
     first = 0.0 if release.origin.centred else sd**2
     error = math.hypot(fit.target_sd, math.sqrt(2) * first)
     least_variance = fit.target_moment - first - _VISIBLE_SDS * error
-    if sd**2 * (1 + float(fit.coef @ fit.coef)) > _MEAN_MAY_COST * least_variance:
+    if not warns:
+        pass
+    elif sd**2 * (1 + float(fit.coef @ fit.coef)) > _MEAN_MAY_COST * least_variance:
         warn_caller(
             "The variance of the target is not distinguishable from noise, so predictions may be worse than its mean. "
             f"Use more {release.matrix.counted}, a larger epsilon, fewer features, or narrower bounds of the target.",
@@ -183,11 +571,13 @@ def _mean_to_predict_from(release: "Release", fit: RidgeFit) -> FloatArray:
             f"its mean. Use more {release.matrix.counted}, a larger epsilon, or fewer features.",
             NoiseWarning,
         )
-    shift = release.origin.row_rule.shift
-    return (0.0 if shift is None else np.asarray(shift)) + shrunk_mean(release.matrix.scaled_mean, sd) / release.scale
+    return _shift(release) + shrunk_mean(release.matrix.scaled_mean, sd) / release.scale
 
 
 def requested(release: "Release") -> Regression | None:
     """Return the regression of the request; None if there is none."""
     request = release.origin.request
-    return regress(release, request.target, alpha=request.alpha) if isinstance(request, RegressionRequest) else None
+    if not isinstance(request, RegressionRequest):
+        return None
+    # Predictions use all features, so that no base level is left out.
+    return regress(release, request.target, alpha=request.alpha, base={})

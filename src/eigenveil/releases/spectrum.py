@@ -5,7 +5,6 @@ docs/explanation/uncertainty.md has the formulas and the measured coverage.
 """
 
 import math
-import zlib
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import Any
@@ -13,23 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
+from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
+from ..limits import CORRELATION
 from ..mechanisms.additive import AdditiveMechanism
 from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
 from ..postprocess.above_noise import (
     NoiseTest,
     above_edges,
-    edge_quantile,
     edges_from_few_draws,
     isotropic_edges,
     simulated_edges,
-    typical_edge,
 )
 from ..postprocess.fantope import SparseComponents, screened_components
 from ..postprocess.intervals import eigenvalue_intervals
-from ..postprocess.loadings import LoadingErrors, Rest, loading_errors
-from ..postprocess.shrinkage import SIMULATION_SEED
+from ..postprocess.loadings import LoadingErrors, Rest, largest_loading_error, loading_errors
+from ..postprocess.noise_spectrum import edge_quantile, mapped_reach, typical_edge
+from ..postprocess.simultaneous import critical_value, sampling_error, sampling_root
 from ..postprocess.spectrum import largest_eigenvalue, sorted_eigh, spectrum_beyond
 from ..postprocess.variances import (
     APPROXIMATE,
@@ -61,7 +60,12 @@ Z = 1.96
 # So rare that what is above it is above the edge for one in 20 too.
 _UNNOTICED = 0.001
 # Draws that estimate the mean size of noise whose distribution depends on the basis.
-_DRAWS, _DRAWS_WIDE, _FEW_DRAWS_FROM = 40, 3, 100
+_DRAWS = 3
+# The width from which the closed form of the reach of mapped noise is near enough; by experiment:
+# benchmarks/shrinkage.py.
+_REACH_FROM = 30
+# Closed edges of blocks of so many features are at most 1 + this over the number times too far; by experiment: ibid.
+_TOO_FAR = 1.3
 # A feature whose variance is within so many standard deviations of its noise may not vary at all.
 _FEATURE_SDS = 2.0
 _A_FEW = 20
@@ -69,6 +73,10 @@ _A_FEW = 20
 _SIMULATED = 400
 # With few draws, the level 0.01 is used for a stated 0.05, which leaves room for simulation error.
 _TOO_MANY = 0.01
+
+
+def _farthest(size: int, excess: float) -> float:
+    return edge_quantile(size, 1.0, excess, _UNNOTICED)
 
 
 class SpectrumView:
@@ -79,6 +87,9 @@ class SpectrumView:
     matrix : MatrixView
     intervals : IntervalView
     """
+
+    matrix: MatrixView
+    intervals: IntervalView
 
     def __init__(self, matrix: MatrixView, intervals: IntervalView) -> None:
         self.matrix, self.intervals, self.origin = matrix, intervals, matrix.origin
@@ -162,7 +173,7 @@ class SpectrumView:
         matrix = self.matrix
         facts, k = matrix.noise_facts, len(leading)
         if facts is None or matrix.of_correlation:
-            noise = simulated_noise(np.vstack([leading, others]), k, matrix.moment_draw)
+            noise = simulated_noise(np.vstack([leading, others]), k, matrix.moment_draws)
             if matrix.of_signs:
                 shift = np.einsum("ki,ij,kj->k", leading, matrix.signs.tie_shift, leading)
                 noise = noise.shifted(shift)
@@ -185,7 +196,7 @@ class SpectrumView:
         matrix = self.matrix
         d = matrix.n_features
         seen = float(np.square(matrix.scaled_matrix - np.eye(d)).sum())
-        drawn = float(np.square(matrix.moment_draw(simulation())).sum())
+        drawn = float(np.square(matrix.moment_draws(simulation(), 1)).sum())
         return min(1.0, seen / max(drawn, np.finfo(float).tiny))
 
     def _drift(self, rows: FloatArray) -> FloatArray:
@@ -272,7 +283,7 @@ class SpectrumView:
         if matrix.of_correlation or not matrix.has_known_noise:
             return 0.0
         if facts is None:
-            return simulated_trace_sd(matrix.n_features, matrix.moment_draw)
+            return simulated_trace_sd(matrix.n_features, matrix.moment_draws)
         squares, trace = trace_sizes(matrix.noise_map, matrix.n_features)
         own = unit**2 * (2 * facts.off_variance * squares + facts.shared_variance * trace**2)
         miscounted = self.total_variance / max(1, matrix.n_rows or 1)
@@ -418,6 +429,21 @@ class SpectrumView:
         total = self.total_variance
         return np.minimum(variances / total, 1.0) if total > 0 else np.zeros_like(variances)
 
+    @property
+    def singular_values(self) -> FloatArray | None:
+        """Singular values of the centred rows along the components; None if only a subspace was released."""
+        variances = self.explained_variance
+        return None if variances is None else np.sqrt(variances * max(1, (self.matrix.n_rows or 1) - 1))
+
+    @property
+    def noise_variance(self) -> float | None:
+        """Mean variance beside the components, as in probabilistic PCA; None if only a subspace was released."""
+        variances = self.explained_variance
+        if variances is None:
+            return None
+        left = self.matrix.n_features - len(variances)
+        return max(0.0, self.total_variance - float(variances.sum())) / left if left else 0.0
+
     # Components and features against the noise.
 
     @property
@@ -438,10 +464,13 @@ class SpectrumView:
             facts = matrix.noise_facts
             assert facts is not None
             sd, excess = math.sqrt(facts.off_variance) * matrix.noise_unit, facts.excess
-            return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, sd, excess))
+            sharp = matrix.mechanism is not None and matrix.mechanism.sharp_trace
+            return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, sd, excess, sharp_trace=sharp))
         if matrix.has_known_noise and matrix.n_features <= _SIMULATED:
             values, vectors = matrix.eigensystem
-            return self._tested(values, simulated_edges(vectors, matrix.noise_draw, generator=self._own_simulation))
+            return self._tested(
+                values, simulated_edges(vectors, matrix.noise_draw, generator=self.intervals.own_simulation)
+            )
         if matrix.has_known_noise:
             noises, along_one = self._few_noises(), partial(self._along_one, _TOO_MANY)
             return self._tested_leading(lambda rows: edges_from_few_draws(rows, noises, along_one, self._excess))
@@ -453,7 +482,11 @@ class SpectrumView:
 
     def _tested(self, values: FloatArray, edges: Iterable[float]) -> NoiseTest:
         usual = self.matrix.without_signal
-        return above_edges(values, (usual + edge for edge in edges))
+        raised = (usual + edge for edge in edges)
+        if self._alike or self.origin.model == "local":
+            return above_edges(values, raised)
+        # Within what is sure of them, so that who needs no more than that never finds otherwise.
+        return above_edges(values, (float(np.clip(one, *self._edge_bounds(k))) for k, one in enumerate(raised)))
 
     def _tested_leading(self, edges: Callable[[FloatArray], Iterable[float]]) -> NoiseTest:
         """Compare the few eigenvalues that are known already, and all of them only where these are all above."""
@@ -474,11 +507,6 @@ class SpectrumView:
         return self.noise_test.count
 
     @property
-    def _own_simulation(self) -> np.random.Generator:
-        """A generator with the same draws for this release only: its noise may be unlucky in no other one."""
-        return np.random.default_rng([SIMULATION_SEED, zlib.crc32(self.matrix.integers["matrix"].tobytes())])
-
-    @property
     def _excess(self) -> float:
         return 0.0 if self.matrix.noise_facts is None else self.matrix.noise_facts.excess
 
@@ -495,8 +523,8 @@ class SpectrumView:
     @property
     def above_noise(self) -> NDArray[np.bool_] | None:
         """Whether each component is distinguishable from noise, by `noise_test`; None if the noise is unknown."""
-        test = self.noise_test
-        return None if test is None else np.arange(len(self.components)) < test.count
+        count = self._count_above_noise(len(self.components))
+        return None if count is None else np.arange(len(self.components)) < count
 
     def _along_one(self, alpha: float, without: FloatArray) -> float:
         """Return what noise passes with probability alpha along its largest direction beside some rows.
@@ -525,18 +553,9 @@ class SpectrumView:
         if not matrix.has_known_noise or matrix.of_correlation:
             return ()
         variances, still = np.diag(matrix.scaled_matrix), set(self.origin.without_range)
-        low = np.flatnonzero(variances <= _FEATURE_SDS * self._feature_sds)
+        sds = matrix.row_variance_sds if matrix.divisors is None else matrix.row_variance_sds / matrix.divisors**2
+        low = np.flatnonzero(variances <= _FEATURE_SDS * sds)
         return tuple(int(position) for position in low if position not in still)
-
-    @property
-    def _feature_sds(self) -> FloatArray:
-        """Standard deviations of the noise on the diagonal of `scaled_matrix`."""
-        matrix = self.matrix
-        facts, mapping = matrix.noise_facts, matrix.noise_map
-        sizes = np.ones(matrix.n_features) if mapping is None else np.square(mapping).sum(axis=1)
-        if facts is None:
-            return np.asarray(sizes * (np.sqrt(2) * (matrix.noise_sd or 0.0)))
-        return np.asarray(sizes * (matrix.noise_unit * np.sqrt(2 * facts.off_variance + facts.shared_variance)))
 
     def _warn_of_noise(self, values: FloatArray) -> None:
         """Warn of components and features that are not distinguishable from noise; uses released values only."""
@@ -546,12 +565,9 @@ class SpectrumView:
         request = self.origin.request
         chosen = isinstance(request, ComponentsRequest) and isinstance(request.n_components, int)
         # Who asks for all gets some that are noise, and correlations near 1 are what features have by themselves.
-        needed = values[:1] if matrix.of_correlation or not chosen else values
-        if not matrix.has_known_noise:
-            return
-        least, most = (-np.inf, np.inf) if self._alike else self._rough_edge
-        count = 0 if values[0] <= least else len(needed) if needed.min() > most else self.n_above_noise
-        if count >= len(needed):
+        needed = 1 if matrix.of_correlation or not chosen else len(values)
+        count = self._count_above_noise(needed) if matrix.has_known_noise else None
+        if count is None or count >= needed:
             return
         if count == 0:
             what = "No component is distinguishable from noise."
@@ -571,22 +587,49 @@ class SpectrumView:
             NoiseWarning,
         )
 
-    @property
-    def _rough_edge(self) -> tuple[float, float]:
-        """Bounds below and above the first edge of `noise_test`, from fewer draws.
+    def _count_above_noise(self, most: int) -> int | None:
+        """Return how many of the first components `noise_test` counts; None if the noise is unknown.
 
-        They are the mean of the largest eigenvalue of the noise, and what it passes once in 1,000 times.
+        Bounds on its edges tell nearly always; where they do not, it may have to simulate.
         """
-        d, usual, none = self.matrix.n_features, self.matrix.without_signal, np.zeros((0, self.matrix.n_features))
-        tops = [largest_eigenvalue(noise, none) for noise in self._few_noises()]
-        mean = float(np.mean(tops))
-        rare = mean * edge_quantile(d, 1.0, self._excess, _UNNOTICED) / typical_edge(d, 1.0)
-        return usual + mean, usual + float(np.hypot(rare, self._along_one(_UNNOTICED, none)))
+        matrix = self.matrix
+        if "noise_test" in vars(self) or self._alike or not matrix.has_known_noise or self.leading[0].size < most:
+            return None if self.noise_test is None else min(most, self.noise_test.count)
+        for k, value in enumerate(self.leading[0][:most].tolist()):
+            least, farthest = self._edge_bounds(k)
+            if value <= least:
+                return k
+            if value <= farthest:
+                return min(most, self.n_above_noise)
+        return most
+
+    def _edge_bounds(self, k: int) -> tuple[float, float]:
+        """Bounds below and above the edge of `noise_test` beside k components, in closed form; else infinite."""
+        matrix = self.matrix
+        facts, usual, d = matrix.noise_facts, matrix.without_signal, matrix.n_features
+        left = d - len(self.origin.without_range) - k
+        if facts is None or left < 1:
+            return -np.inf, np.inf
+        unit, excess = math.sqrt(facts.off_variance) * matrix.noise_unit, facts.excess * left / facts.n_features
+        if matrix.of_signs:
+            ratios = matrix.signs.noise_ratio[~np.eye(d, dtype=bool)]
+            least, most = float(ratios.min()), float(ratios.max())
+            return usual + unit * least * typical_edge(left, 1.0), usual + unit * most * _farthest(left, excess)
+        if matrix.of_correlation:  # E less (Lambda R + R Lambda)/2, Lambda the diagonal of E, which is no larger than E
+            most = float(matrix.row_noise_sizes[-1] / np.min(matrix.standardized.sizes) ** 2)
+            return -np.inf, usual + unit * most * _farthest(left, excess) * (1 + float(self.leading[0][0]))
+        sizes = matrix.noise_sizes
+        if k > 0 or left < _REACH_FROM:
+            # On any directions, the largest eigenvalue of B N B' is that of as large a block of N, times numbers
+            # between the least and the largest eigenvalue of B B'.
+            edge = edge_quantile(left, 1.0, excess)
+            return unit * float(sizes[0]) * edge / (1 + _TOO_FAR / left), unit * float(sizes[-1]) * edge
+        reach = unit * mapped_reach(sizes) / (2 * math.sqrt(left))
+        rare = reach * _farthest(left, excess)
+        return reach * typical_edge(left, 1.0), math.hypot(rare, self._along_one(_UNNOTICED, np.zeros((0, d))))
 
     def _few_noises(self) -> list[FloatArray]:
-        generator = self._own_simulation
-        draws = _DRAWS if self.matrix.n_features <= _FEW_DRAWS_FROM else _DRAWS_WIDE
-        return [self.matrix.moment_draw(generator) for _ in range(draws)]
+        return list(self.matrix.moment_draws(self.intervals.own_simulation, _DRAWS))
 
     # Shares of the components in the total, whose own noise counts too.
 
@@ -671,7 +714,60 @@ class SpectrumView:
         rest, error = Rest.of(scaled, values), self.intervals.scaled_matrix_error(level)
         return loading_errors(values, rows, k, error, level=level, sampled=sampled, rest=rest)
 
+    def loading_bands(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
+        """Return simultaneous intervals (k x d x 2) for all loadings of the components that are determined.
+
+        Their factor is the quantile of the largest standardized error, simulated as for correlations. [-1, 1] where a
+        direction is not determined; None where `loading_errors` is, and for more than 1,000 features.
+        """
+        errors, matrix = self.loading_errors(level, of), self.matrix
+        if errors is None or matrix.n_features > _LOADINGS_OF_ALL:
+            return None
+        bands = np.tile(CORRELATION, (*errors.standard_errors.shape, 1))
+        known = ~errors.undetermined
+        if known.any():
+            largest, draw = largest_loading_error(*matrix.eigensystem, errors), self._error_draw(level, of)
+            reach = critical_value(lambda: largest(draw()), level, matrix.n_features) * errors.standard_errors
+            ends = np.stack([self.components - reach, self.components + reach], axis=-1)
+            bands[known] = np.clip(ends, *CORRELATION)[known]
+        return np.asarray(bands)
+
+    def _error_draw(self, level: float, of: str) -> Callable[[], FloatArray]:
+        """Return a function that draws errors of `scaled_matrix`: noise, and Gaussian sampling errors."""
+        matrix, generator, sampled = self.matrix, self.intervals.own_simulation, self.intervals.sampled(level, of)
+
+        def noise() -> FloatArray:
+            if self.intervals.quick_draws:
+                return np.asarray(matrix.moment_draws(generator, 1)[0])
+            return matrix.error_draw(generator)
+
+        if not sampled:
+            return noise
+        root = sampling_root(matrix.scaled_covariance)
+        return lambda: noise() + sampling_error(root, sampled, generator)
+
     # Use.
+
+    @property
+    def divisors(self) -> FloatArray:
+        """What `transform` divides projections by: ones, or where it whitens, `deviations`."""
+        request = self.origin.request
+        whitened = isinstance(request, ComponentsRequest) and request.whiten
+        return self.deviations if whitened else np.ones(len(self.components))
+
+    @property
+    def deviations(self) -> FloatArray:
+        """Standard deviations along the components, of variances at least as large as the noise on an entry."""
+        variances = self.explained_variance
+        if variances is None:
+            raise InvalidDataError("This release has directions only, no variances to divide by.")
+        least = max(self.matrix.noise_sd or 0.0, float(np.finfo(np.float64).tiny))
+        return np.sqrt(np.maximum(variances, least))
+
+    @property
+    def projection(self) -> FloatArray:
+        """The matrix (d x k) that rows about the mean are multiplied by."""
+        return np.asarray((self.components * self.matrix.scale).T / self.divisors)
 
     def transform(self, X: Any) -> FloatArray:
         """Project rows of all features on the components. Projections of private rows are private data.
@@ -681,7 +777,7 @@ class SpectrumView:
         matrix = self.matrix
         matrix.check_units()
         rows = matrix.rows(X)
-        directions = (self.components * matrix.scale).T.astype(rows.dtype)
+        directions = self.projection.astype(rows.dtype)
         projected = rows @ directions
         mean = matrix.mean
         return np.asarray(projected - (mean @ directions).astype(directions.dtype) if mean.any() else projected)
@@ -692,5 +788,7 @@ class SpectrumView:
         matrix.check_units()
         rows = real_rows(projected, len(self.components))
         kind = rows.dtype
-        found = np.asarray(rows @ (self.components / matrix.scale).astype(kind) + matrix.mean.astype(kind))
+        found = np.asarray(
+            rows @ (self.components * self.divisors[:, None] / matrix.scale).astype(kind) + matrix.mean.astype(kind)
+        )
         return matrix.of_all(found, 0.0).astype(kind, copy=False)

@@ -1,6 +1,5 @@
 """The values that a report shows of a release, and notes on them."""
 
-import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request, SparseRequest
 from ..releases.record import Release
 from ..releases.regression import Regression
+from ..releases.summarize import noted, shown_names
 
 
 def notes_on(release: Release, n_components: int) -> Iterator[str]:
@@ -230,25 +230,15 @@ def read(release: Release) -> Shown:
     (('x0', 'x1'), [1.5, 0.5], None)
     """
     _check(release)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", NoiseWarning)  # becomes a note
-        shown = _read(release)
-    heard = dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, NoiseWarning))
-    return replace(shown, notes=(*shown.notes, *(_by_name(one, shown.names) for one in heard)))
-
-
-def _by_name(warning: str, names: tuple[str, ...]) -> str:
-    """Return a warning with feature names in place of x0, x1, ...: a page shows all names anyway."""
-    if any(re.fullmatch(r"x\d+", name) for name in names):
-        return warning
-    return re.sub(r"\bx(\d+)\b", lambda at: names[int(at[1])] if int(at[1]) < len(names) else at[0], warning)
+    shown, heard = noted(release, _read)
+    return replace(shown, notes=(*shown.notes, *heard))
 
 
 def _read(release: Release) -> Shown:
     if release.matrix.has_matrix:
         _ = release.matrix.scaled_matrix  # may warn of features that are not distinguishable from noise
     components = _components(release)
-    names, notes = feature_names(release), tuple(notes_on(release, len(components)))
+    names, notes = shown_names(release), tuple(notes_on(release, len(components)))
     if not release.matrix.has_matrix:
         return Shown(names, components, notes=notes)
     # Variances of sampled directions were released; eigenvalues of a matrix that is rebuilt from them were not.
@@ -348,22 +338,3 @@ def _predictors(shown: Shown, regression: Regression) -> tuple[int, ...]:
         effects = effects * shown.spreads[list(regression.features)]
     largest = np.argsort(-effects, kind="stable")[:SHOWN_FEATURES]
     return tuple(sorted(int(position) for position in largest))
-
-
-def feature_names(release: Release) -> tuple[str, ...]:
-    """Return the names of the features as they are shown; x0, x1, ... where the release has none."""
-    names, width = release.feature_names, release.n_features
-    if names is None or len(names) != width:
-        return tuple(f"x{position}" for position in range(width))
-    return tuple(map(printable, names))
-
-
-def printable(name: object) -> str:
-    """Return a public name that is not trusted: what cannot be printed, as a change of direction, is made visible.
-
-    Examples
-    --------
-    >>> printable("a" + chr(7) + "b") == "a" + chr(0xFFFD) + "b"
-    True
-    """
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(name))

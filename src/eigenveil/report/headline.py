@@ -1,6 +1,7 @@
 """The result of a release in one sentence with its error, and the warning where all of it may be noise."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -124,6 +125,8 @@ def _of_regression(shown: Shown) -> str:
     fit = shown.regression
     assert fit is not None
     target, sure = shown.names[fit.target], _significant_coefficients(shown)
+    if not fit.determined and fit.reduced is not None:
+        return f"{fit.reduced.notes[0]} {_of_regression(replace(shown, regression=fit.reduced))}"
     if not fit.determined:
         return f"The regression of {target} on the other features is not determined: the noise is too large."
     r2 = f"R² = {for_readers(with_error(fit.r2, tuple(fit.r2_interval), SHARE))}"
@@ -141,9 +144,10 @@ def _of_regression(shown: Shown) -> str:
 
 
 def _significant_coefficients(shown: Shown) -> list[int]:
-    """Return the positions of coefficients whose interval excludes 0."""
+    """Return the positions of coefficients whose interval excludes 0, of the features that can be resolved."""
     fit = shown.regression
     assert fit is not None
+    fit = fit if fit.determined else fit.reduced or fit
     return [place for place, ends in enumerate(fit.coef_interval) if not holds_zero(ends)]
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from ..accounting.ledger import PrivacyLedger
+from ..display import printable
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
-from .facts import printable
 from .html import Html, budget, card, element, folded, guarantee_section, number, question, table
 from .record import (
     LABELS,

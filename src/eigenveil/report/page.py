@@ -122,6 +122,7 @@ def render_report(
             sections.scores(cloud),
             means if shown.correlations is None else None,
             sections.notes(shown),
+            sections.summary(content),
             officer(content, ledger, cloud, Statement.of(statement)),
             facts(content),
             use(content, file_name, digest),

@@ -89,6 +89,9 @@ def new_figure(width: float, height: float) -> "Figure":
     return NotebookFigure(figsize=(width, height), layout="constrained")
 
 
+# Matrices up to this size have their numbers in a heat map.
+_NUMBERED = 12
+
 __all__ = ["STYLE", "correlations", "explained_variance", "loading_errors", "loadings", "score_map", "scree"]
 
 
@@ -153,7 +156,7 @@ def explained_variance(release: Release, *, n_components: int | None = None) -> 
 
 @styled()
 def loadings(release: Release) -> "Figure":
-    """Plot the loadings of the leading features on the first components as a heat map; grey where they may be 0."""
+    """Plot the loadings of the leading features on the first components as a heat map; hatched where they may be 0."""
     shown = read(release)
     if not len(shown.components):
         raise InvalidDataError(
@@ -167,7 +170,7 @@ def loadings(release: Release) -> "Figure":
     image = _heat_map(axes, weights.T, np.array(faded).T, reach, [shown.names[j] for j in features])
     axes.set_xticks(range(len(weights)), [str(i + 1) for i in range(len(weights))])
     axes.set(xlabel="component", ylabel="feature")
-    figure.colorbar(image, label="loading; grey: may be 0" if np.any(faded) else "loading")
+    figure.colorbar(image, label="loading")
     return figure
 
 
@@ -208,23 +211,35 @@ def loading_errors(release: Release, component: int = 0) -> "Figure":
 
 
 @styled()
-def correlations(release: Release) -> "Figure":
-    """Plot the correlations of the leading features as a heat map; grey where they may be 0."""
+def correlations(release: Release, *, fdr: float | None = None) -> "Figure":
+    """Plot the correlations of the leading features as a heat map; hatched where they may be 0.
+
+    Parameters
+    ----------
+    release : Release
+        Made for the matrix.
+    fdr : float, optional
+        Hatch the correlations that `release.intervals.correlation_tests(fdr)` does not find, so that at most this share
+        of the others is expected to be 0. By default each correlation is judged by its own 95 % interval.
+    """
     shown = read(release)
     if shown.correlations is None:
         raise InvalidDataError("This release was made for components; use loadings.")
     features = shown.leading_features()
-    figure, axes = _figure(height=max(3.8, 2.0 + 0.25 * len(features)))
+    figure, axes = _figure(height=max(4.2, 2.4 + 0.25 * len(features)))
     chosen = np.ix_(features, features)
     faded = np.zeros((len(features), len(features)), bool)
-    if shown.correlation_intervals is not None:
+    tests = None if fdr is None else release.intervals.correlation_tests(fdr)
+    if tests is not None:
+        faded = ~tests.rejected[chosen] & ~np.eye(len(features), dtype=bool)
+    elif shown.correlation_intervals is not None:
         low, high = np.moveaxis(shown.correlation_intervals[chosen], -1, 0)
         faded = (low <= 0) & (high >= 0)
     names = [shown.names[j] for j in features]
     image = _heat_map(axes, shown.correlations[chosen], faded, 1.0, names)
     axes.set_xticks(range(len(features)), names, rotation=90, parse_math=False)
     axes.set(xlabel="feature", ylabel="feature")
-    figure.colorbar(image, label="correlation; grey: may be 0")
+    figure.colorbar(image, label="correlation")
     return figure
 
 
@@ -254,13 +269,26 @@ def score_map(cloud: ScoreMap) -> "Figure":
 
 
 def _heat_map(axes: "Axes", values: FloatArray, faded: NDArray[np.bool_], reach: float, names: list[str]) -> Any:
-    """Draw a matrix as colours; entries that may be 0 are grey."""
+    """Draw a matrix as colours; entries that may be 0 are hatched.
+
+    Colours of both signs are equally dark, so numbers, or minus signs in large matrices, show the sign in a grey print.
+    """
     from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.patches import Patch, Rectangle
 
     colours = LinearSegmentedColormap.from_list("signed", ["#8f4200", "#f0efec", "#1b5a94"])
-    axes.set_facecolor("#dddddd")  # of masked entries
     axes.grid(False)
     image = axes.imshow(np.ma.array(values, mask=faded), cmap=colours, vmin=-reach, vmax=reach, aspect="auto")
+    for i, j in np.transpose(np.nonzero(faded)):
+        axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor="white", edgecolor=SILVER, hatch="////", lw=0))
+    if faded.any():
+        hatched = Patch(facecolor="white", edgecolor=SILVER, hatch="////", label="may be 0")
+        axes.legend(handles=[hatched], loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
+    few = max(values.shape) <= _NUMBERED
+    for i, j in np.transpose(np.nonzero(~faded)):
+        label = f"{values[i, j]:+.2f}" if few else "\N{MINUS SIGN}" if values[i, j] < 0 else ""
+        dark = abs(values[i, j]) > 0.5 * reach
+        axes.text(j, i, label, ha="center", va="center", size=8, color="white" if dark else INK)
     # Names are text and never mathematics, whatever dollar signs they hold.
     axes.set_yticks(range(len(names)), names, parse_math=False)
     return image

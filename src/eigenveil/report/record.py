@@ -21,9 +21,10 @@ from ..accounting.ledger import PrivacyLedger
 from ..errors import EigenveilError, InvalidParameterError, quoted
 from ..files import read_bounded
 from ..guarantee import Adjacency, Guarantee, Numerics, Unit, odds_factor
+from ..releases.file import MEANS
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
-from .facts import feature_names
+from ..releases.summarize import shown_names
 from .html import PRIORS, belief_range, budget, number, prior_odds
 
 NOT_IN_LEDGER = "not in the ledger"
@@ -247,13 +248,11 @@ def _without_bounds(release: Release) -> str:
 
 
 def _ranges(release: Release) -> tuple[tuple[Range, ...], Source | None]:
-    origin, names = release.origin, feature_names(release)
+    origin, names = release.origin, shown_names(release)
     rule, schema, d = origin.row_rule, origin.schema, len(names)
     if "bounds" in origin.chosen_privately and rule.shift is not None and rule.scale is not None:
         scale = np.array(rule.scale)
-        moved = sum(
-            release.integers[one] * release.unit[one] for one in ("mean", "mean_again") if one in release.integers
-        )
+        moved = sum(release.integers[one] * release.unit[one] for one in MEANS if one in release.integers)
         shift = np.zeros(d) + moved
         shift[list(origin.without_range)] = 0.0
         middle, half = np.array(rule.shift) - shift / scale, 1 / scale
@@ -491,6 +490,8 @@ _ARRAYS = {
     "ones": "number of ones in the private reports",
     "mean": "mean of the rows",
     "mean_again": "mean of the rows, second estimate",
+    "mean_third": "mean of the rows, third estimate",
+    "mean_fourth": "mean of the rows, fourth estimate",
     "map": "preconditioning matrix, computed from a noisy pilot estimate",
 }
 

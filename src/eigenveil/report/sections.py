@@ -1,20 +1,25 @@
 """Sections on the released values, each a function from the shown values to markup; None where there are none."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..display import NOT_ABOVE_NOISE, NOT_DETERMINED, around, for_readers, holds_zero, marked, with_error
+from ..display import NOT_ABOVE_NOISE, NOT_DETERMINED, around, for_readers, holds_zero, marked, printable, with_error
 from ..limits import ANY, CORRELATION, SHARE, SIZE, Limits
+from ..releases.record import Release
+from ..releases.regression import Regression
 from ..releases.score_map import ScoreMap
 from . import charts
 from .charts import NAMED_FEATURES, Strip, biplot, score_panel, strip_table
-from .facts import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_LOADINGS, Shown, printable
+from .facts import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_LOADINGS, Shown
 from .html import Html, card, element, figure, fixed, folded, number, table
 
 BAR_FEATURES = 8
 _ALL_BARS = 12
 _SHOWN_CELLS = 24
+# Summaries of wider matrices take seconds; `eigenveil summary` prints them.
+_SUMMARIZED = 100
 
 
 def spectrum(shown: Shown) -> Html | None:
@@ -169,20 +174,29 @@ def means(shown: Shown) -> Html | None:
 
 
 def regression(shown: Shown) -> Html | None:
-    """Return the coefficients of a regression, where one was requested."""
+    """Return the coefficients of a regression, where one was requested, and of the part of it that is resolved."""
     fit = shown.regression
     if fit is None:
         return None
+    parts = [*_coefficients(shown, fit, shown.predictors)]
+    if fit.reduced is not None:
+        places = {feature: place for place, feature in enumerate(fit.reduced.features)}
+        kept = [places[fit.features[j]] for j in shown.predictors if fit.features[j] in places]
+        parts += [element("h3", "Features that can be resolved"), *_coefficients(shown, fit.reduced, kept)]
+    return card("regression", "Regression", None if fit.determined else element("p", NOT_DETERMINED), *parts)
+
+
+def _coefficients(shown: Shown, fit: Regression, predictors: Sequence[int]) -> list[Html]:
     said = (
         f"Prediction of {shown.names[fit.target]} from {len(fit.features)} features in their own units. "
-        f"R² = {with_error(fit.r2, tuple(fit.r2_interval), SHARE)}, computed from the shrunk matrix. Regularization "
-        f"alpha = {number(fit.alpha)}, on the scale of one row. The confidence intervals are for the least-squares "
-        "coefficients; the ridge penalty shrinks the shown coefficients towards 0."
+        f"R² = {with_error(fit.r2, tuple(fit.r2_interval), SHARE)}, computed from the "
+        f"{'shrunk' if fit.alpha else 'released'} matrix. Regularization alpha = {number(fit.alpha)}, on the scale of "
+        "one row."
     )
-    if len(shown.predictors) < len(fit.features):
-        said += f" {len(shown.predictors)} of {len(fit.features)} coefficients shown: those with the largest effect."
+    if len(predictors) < len(fit.features):
+        said += f" {len(predictors)} of {len(fit.features)} coefficients shown: those with the largest effect."
     rows = []
-    for j in shown.predictors:
+    for j in predictors:
         ends, spread = fit.coef_interval[j], 1.0 if shown.spreads is None else float(shown.spreads[fit.features[j]])
         text = marked(for_readers(with_error(float(fit.coef[j]), ends)), holds_zero(ends))
         low, high = (float(end) * spread if spread else 0.0 for end in ends)
@@ -190,14 +204,27 @@ def regression(shown: Shown) -> Html | None:
     if shown.spreads is not None:
         said += " Bars: effect of one standard deviation of the feature on the prediction."
     intercept = for_readers(with_error(fit.intercept, around(fit.intercept, fit.intercept_error)))
-    return card(
-        "regression",
-        "Regression",
-        None if fit.determined else element("p", NOT_DETERMINED),
+    return [
         strip_table("Coefficients of the regression", ("feature", "coefficient", shown.interval_name), rows),
         element("p", f"Intercept: {intercept}."),
-        element("p", said, class_="soft"),
-    )
+        element("p", " ".join([said, *fit.notes]), class_="soft"),
+    ]
+
+
+def summary(release: Release) -> Html | None:
+    """Return the tables of the summary, with sampling errors and simultaneous intervals; not of wide matrices."""
+    if release.n_features > _SUMMARIZED:
+        return None
+    found = release.summary()
+    parts = []
+    for one in found.tables:
+        columns, lines = one.lines(SHOWN_LOADINGS)
+        shown = [[for_readers(cell) for cell in line] for line in lines]
+        more = f" ({len(shown)} of {len(one.rows)} rows)" if len(shown) < len(one.rows) else ""
+        parts += [table(f"{one.title}{more}", [column.heading for column in columns], shown)]
+    notes = element("ul", [element("li", note) for note in found.notes])
+    said = element("p", "Standard errors and intervals for the privacy noise and for sampling.", class_="soft")
+    return card("summary", "Summary tables", said, folded("All tables", element("div", parts, notes)))
 
 
 def loadings(shown: Shown) -> Html | None:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,11 @@ class LazySines:
     error, cosine_error : ndarray of float64
         No entry is farther from its number. Infinite where floats say nothing.
     """
+
+    value: FloatArray
+    error: FloatArray
+    cosine: FloatArray
+    cosine_error: FloatArray
 
     def __init__(
         self, size: int, n_features: int, threshold: float, generator: np.random.Generator, doubt: float = 0.0
@@ -156,6 +162,8 @@ class RoundedDirections:
     True
     """
 
+    integers: NDArray[Any]
+
     def __init__(
         self,
         rows: FloatArray,
@@ -179,7 +187,7 @@ class RoundedDirections:
             self.integers = np.rint(points)
             sure = np.abs(points - self.integers) < 0.5 - (scale * (errors + 2 * UNIT_ROUNDOFF) + doubt)[:, None]
         open_ = np.flatnonzero(~sure.all(axis=1))
-        self.exactly = open_.size
+        self.exactly: int = open_.size
         for index in open_:
             self.integers[index] = self._rounded(int(index))
 

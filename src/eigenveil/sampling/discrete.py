@@ -44,6 +44,8 @@ class Coin:
     True
     """
 
+    undecided: int
+
     def __init__(self, chance: Callable[[int], Interval], *, bits: int = _WORD) -> None:
         self._chance, self._bits = lru_cache(maxsize=64)(chance), bits
         known = self._chance(FIRST_DIGITS)
@@ -123,10 +125,10 @@ def geometric(scale: float, size: int, generator: np.random.Generator) -> IntArr
     >>> bool(draws.min() >= 0 and draws.mean() > 5e5)
     True
     """
-    scale, size = positive_number("scale", scale), integer_between("size", size, 1)
-    accepted = np.empty(0, dtype=np.int64)
+    exact, size = _rounded_up(positive_number("scale", scale)), integer_between("size", size, 1)
+    accepted = _magnitudes(exact, size, generator)
     while accepted.size < size:
-        accepted = np.append(accepted, _magnitudes(_rounded_up(scale), size - accepted.size, generator))
+        accepted = np.append(accepted, _magnitudes(exact, size - accepted.size, generator))
     return accepted[:size]
 
 
@@ -247,17 +249,21 @@ def _magnitudes(scale: Fraction, wanted: int, generator: np.random.Generator) ->
     return np.asarray((u + a * _geometric(u.size, generator)) // b)
 
 
+# The powers of 1/e that a word of 64 bits can be near, and some more.
+_POWERS = np.exp(-np.arange(64.0))
+
+
 def _geometric(size: int, generator: np.random.Generator) -> IntArray:
     """Draw v with probability of v >= j equal to exp(-j), by inversion of one word each."""
     words = random_words(generator, size)
     uniform = words * 2.0**-64
-    with np.errstate(divide="ignore"):
-        v = np.floor(-np.log(uniform))
-    # Undecided where the word is near one of the two powers of 1/e around it; a word near zero is near all of them.
-    v[uniform < TOLERANCE] = 0.0
-    near = (np.abs(uniform - np.exp(-v)) <= TOLERANCE) | (np.abs(uniform - np.exp(-v - 1)) <= TOLERANCE)
-    result: IntArray = v.astype(np.int64)
-    for i in np.flatnonzero(near | (uniform < TOLERANCE)):
+    # What is near zero is undecided, and not asked for its logarithm.
+    result: IntArray = (-np.log(np.maximum(uniform, TOLERANCE))).astype(np.int64)
+    # As is a word that is near one of the two powers of 1/e around it.
+    near = np.abs(uniform - _POWERS.take(result)) <= TOLERANCE
+    near |= np.abs(uniform - _POWERS.take(result + 1)) <= TOLERANCE
+    near |= uniform < TOLERANCE
+    for i in near.nonzero()[0]:
         uniform_number = LazyUniform(int(words[i]), 64, generator)
         j = 0
         while uniform_number.below(_below_exp(Fraction(j + 1))):
@@ -269,10 +275,10 @@ def _geometric(size: int, generator: np.random.Generator) -> IntArray:
 def _falls(gamma: FloatArray, exactly: Callable[[int], Fraction], generator: np.random.Generator) -> NDArray[np.bool_]:
     """Toss a coin for each entry, true with probability exp(-gamma); `exactly` gives the true gamma of an entry."""
     words = random_words(generator, gamma.size)
-    uniform = words * 2.0**-64
-    chance = np.exp(-gamma)
-    result = uniform < chance
-    for i in np.flatnonzero(np.abs(uniform - chance) <= TOLERANCE):
+    below = np.exp(-gamma)
+    below -= words * 2.0**-64
+    result = below > 0
+    for i in (np.abs(below, out=below) <= TOLERANCE).nonzero()[0]:
         result[i] = LazyUniform(int(words[i]), 64, generator).below(_below_exp(exactly(int(i))))
     return result
 
@@ -288,6 +294,7 @@ def _forty_bits(scale: float) -> tuple[int, int]:
     return math.ceil(math.ldexp(mantissa, _SCALE_BITS)), exponent - _SCALE_BITS
 
 
+@lru_cache(maxsize=64)
 def _rounded_up(scale: float) -> Fraction:
     """Return the scale as a fraction of at most 40 significant bits, rounded up."""
     mantissa, exponent = _forty_bits(scale)

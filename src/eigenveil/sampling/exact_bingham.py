@@ -226,12 +226,19 @@ class ExactBingham:
     True
     """
 
+    exact_coins: int
+    exact_roundings: int
+    matrix: ExactMatrix
+    factor: Fraction
+    widen: float
+    tried: int
+
     def __init__(
         self, matrix: ExactMatrix, factor: Fraction, complement: Complement | None = None, *, widen: float = 1.0
     ) -> None:
         self.matrix, self.factor, self.widen = matrix, factor, widen
-        self.complement = Complement(matrix.width) if complement is None else complement
-        self.width = matrix.width
+        self.complement: Complement = Complement(matrix.width) if complement is None else complement
+        self.width: int = matrix.width
         self.tried = self.exact_coins = self.exact_roundings = 0
         if self.width == 1:
             return

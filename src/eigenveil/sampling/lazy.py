@@ -112,6 +112,9 @@ class LazyUniform:
     65
     """
 
+    value: int
+    bits: int
+
     def __init__(self, value: int, bits: int, generator: np.random.Generator) -> None:
         self.value, self.bits, self._generator = value, bits, generator
 
@@ -159,6 +162,9 @@ class LazyNormals:
     True
     """
 
+    value: FloatArray
+    exact_coins: int
+
     def __init__(self, size: int, generator: np.random.Generator) -> None:
         self._generator = generator
         self._word = np.empty(size, np.uint64)
@@ -169,7 +175,7 @@ class LazyNormals:
         for low in range(0, size, _CHUNK):
             self._fill(low, min(low + _CHUNK, size))
         largest = max([8.0, *(abs(float(self.value[i])) for i in self._far_cell)])
-        self.error = 2.0**-UNIT_BITS * (1 + largest / 4)  # θ, and the rounding of Z to 53 bits
+        self.error: float = 2.0**-UNIT_BITS * (1 + largest / 4)  # θ, and the rounding of Z to 53 bits
 
     @property
     def size(self) -> int:

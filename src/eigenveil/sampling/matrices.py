@@ -225,9 +225,9 @@ class SquaredNorm:
         even = size - size % _SQUARES_AT_ONCE
         blocks = numbers[:even].reshape(-1, _SQUARES_AT_ONCE)
         sums = np.einsum("ij,ij->i", blocks, blocks).tolist()
-        self.value = math.fsum(sums + np.square(numbers[even:]).tolist())
+        self.value: float = math.fsum(sums + np.square(numbers[even:]).tolist())
         shift = lazy.error * math.sqrt(size / self.value)
-        self.relative = (rounding_of_sum(_SQUARES_AT_ONCE + 2) + 2 * shift + shift**2) * SECOND_ORDER
+        self.relative: float = (rounding_of_sum(_SQUARES_AT_ONCE + 2) + 2 * shift + shift**2) * SECOND_ORDER
 
     def interval(self, level: int) -> Interval:
         """Return what surely holds it: at level 1 by floats, then from all digits, then from more and more of them."""

@@ -16,7 +16,7 @@ has to be positive definite on the complement only, and a negative β follows A'
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,13 +106,15 @@ class _Envelope:
 class ColumnKernel:
     """Rotate the columns at random, then redraw one of them exactly, given the others."""
 
+    lowest: Any
+
     def __init__(self, gaps: FloatArray, k: int) -> None:
         self.gaps = gaps
-        self.dimension = gaps.size - k + 1
+        self.dimension: int = gaps.size - k + 1
         # By interlacing, the eigenvalues of A on any complement lie between these two sets of gaps, so the
         # best β lies between the β of either. At the upper end D is positive: a β that always works.
         head, tail = gaps[: self.dimension], gaps[k - 1 :]
-        self.highest = _envelope_width(head)
+        self.highest: float = _envelope_width(head)
         self.lowest = min(_envelope_width(tail - tail[0]) - 2.0 * tail[0], self.highest)
 
     def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
@@ -221,7 +223,7 @@ class BlockKernel:
     """
 
     def __init__(self, gaps: FloatArray, k: int) -> None:
-        self.parts = ColumnKernel(gaps, k), PlaneKernel(gaps)
+        self.parts: tuple[ColumnKernel, PlaneKernel] = ColumnKernel(gaps, k), PlaneKernel(gaps)
 
     def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Return the next states of all chains."""
@@ -243,7 +245,7 @@ class HoffKernel:
 
     def __init__(self, gaps: FloatArray, k: int) -> None:
         self.gaps = gaps
-        self.dimension = gaps.size - k + 1
+        self.dimension: int = gaps.size - k + 1
 
     def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Return the next states of all chains: one step of the papers, which is a pass over all columns."""

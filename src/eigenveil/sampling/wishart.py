@@ -112,6 +112,10 @@ class LazyChis:
     True
     """
 
+    value: FloatArray
+    error: float
+    exact_coins: int
+
     def __init__(
         self, degrees: NDArray[np.int64], generator: np.random.Generator, normals: LazyNormals | None = None
     ) -> None:
@@ -201,6 +205,8 @@ class LazyTriangle:
         No entry of `value` is farther from its number.
     """
 
+    columns: int
+
     def __init__(self, starts: list[int], columns: int, normals: LazyNormals, roots: LazyChis, which: int) -> None:
         d, self.columns = len(starts) - 1, columns
         self._below, self._roots = normals, roots
@@ -211,8 +217,8 @@ class LazyTriangle:
             rows[i, : high - low] = normals.value[low:high]
         rows[np.diag_indices(columns)] = roots.value[self._first_root : self._first_root + columns]
         self.value: FloatArray = rows.ravel()
-        self.error = max(roots.error, normals.error)
-        self.size = rows.size
+        self.error: float = max(roots.error, normals.error)
+        self.size: int = rows.size
 
     def integer(self, index: int, bits: int) -> int:
         """Return n: the number is within one unit of it, in units of 2^-(51 + bits); 0 above the diagonal."""
@@ -271,6 +277,11 @@ class LazyWishart:
     True
     """
 
+    d: int
+    degrees: int
+    scale: float
+    value: FloatArray
+
     n_factors = 1
 
     def __init__(self, n_features: int, degrees: int, scale: float, generator: np.random.Generator) -> None:
@@ -292,7 +303,7 @@ class LazyWishart:
             size += abs(weight) * length**2
         bound = size * (rounding_of_sum(degrees) + rows_error + relative + 4 * UNIT_ROUNDOFF)
         small = max(rows_error, relative) < 2.0**-22
-        self.error = bound * SECOND_ORDER + _UNDERFLOW if small else math.inf
+        self.error: float = bound * SECOND_ORDER + _UNDERFLOW if small else math.inf
 
     def _drawn(self, generator: np.random.Generator) -> Iterable[LazyTriangle]:
         """Return the factors: wide ones on all cores, each by a generator of its own, as in `symmetric`."""
@@ -420,6 +431,9 @@ class LazyFrobenius:
     True
     """
 
+    value: FloatArray
+    scale: float
+
     def __init__(self, n_features: int, scale: float, generator: np.random.Generator) -> None:
         d, self.scale = n_features, scale
         numbers = d * (d + 1) // 2
@@ -437,7 +451,7 @@ class LazyFrobenius:
         relative = sum(norm.relative for norm in self._norms) + 16 * UNIT_ROUNDOFF
         largest = float(np.abs(z).max())
         bound = factor * (largest * relative + self._direction.error) * SECOND_ORDER
-        self.error = bound if relative < 2.0**-22 else math.inf
+        self.error: float = bound if relative < 2.0**-22 else math.inf
 
     def interval(self, i: int, j: int, level: int) -> Interval:
         """Return what surely holds entry (i, j), i <= j, from 64·level further digits of its number."""

@@ -36,9 +36,9 @@ class _MatrixReader:
         if width == 0:
             raise InvalidDataError("0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
         self._rows = rows
-        self.where = f"the array, whose columns are numbered from 0 to {width - 1}"
-        self.columns = range(width)
-        self.n_rows_hint = int(n_rows)
+        self.where: str = f"the array, whose columns are numbered from 0 to {width - 1}"
+        self.columns: range = range(width)
+        self.n_rows_hint: int = int(n_rows)
 
     def types(self, columns: Sequence[int]) -> None:
         """Return None: all columns are numbers."""
@@ -49,11 +49,14 @@ class _MatrixReader:
 
     def picker(self, encoder: Encoder) -> Callable[[Any], Any]:
         """Return what gives the encoded rows at a slice or at positions."""
-        return lambda rows: encoder.rows(take_columns(self._rows[rows], encoder.columns), self.where)
+        return lambda rows: encoder.rows(take_columns(self._at(rows), encoder.columns), self.where)
 
     def batch_limit(self, step: int) -> tuple[int, NDArray[np.int64] | None]:
         """Return how much makes a batch of `step` rows, and how much every row adds, unless it is 1."""
         return step, None
+
+    def _at(self, rows: Any) -> Any:
+        return self._rows[rows]
 
 
 class ArrayReader(_MatrixReader):
@@ -73,13 +76,17 @@ class ArrayReader(_MatrixReader):
 
     def read(self, columns: Sequence[int], step: int) -> Iterator[NDArray[Any]]:
         """Yield blocks of rows: views where all columns are read, copies otherwise."""
-        if step < self.n_rows_hint and self._rows.dtype == np.float64 and list(columns) == list(self.columns):
-            step = _view_rows(*self._rows.shape)
+        if step < self.n_rows_hint and list(columns) == list(self.columns):
+            step = view_rows(*self._rows.shape)
         for start in range(0, self.n_rows_hint, step):
             yield take_columns(self._rows[start : start + step], columns)
 
+    def _at(self, rows: Any) -> Any:
+        # At positions `take` needs a third of the time of an index.
+        return self._rows[rows] if isinstance(rows, slice) else self._rows.take(rows, axis=0)
 
-def _view_rows(n_rows: int, width: int) -> int:
+
+def view_rows(n_rows: int, width: int) -> int:
     """Return how many rows make a view: a core's share of them, in as few views as have no more entries than allowed.
 
     Views take no memory, and threads that work on few large ones seldom wait for one another. Few entries are one view,
@@ -201,7 +208,7 @@ class WeightedTable:
         if not numbers.any():
             raise InvalidDataError("All weights of rows are zero; leave out sample_weight, or give one above 0.")
         self._source = source
-        self.most_weight = positive_number("most_weight", numbers.max() if most_weight is None else most_weight)
+        self.most_weight: float = positive_number("most_weight", numbers.max() if most_weight is None else most_weight)
         if self.most_weight < numbers.max():
             raise InvalidDataError("A weight is above most_weight, which no weight may be.")
 

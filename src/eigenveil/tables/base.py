@@ -139,7 +139,7 @@ class StandardInput:
         self._kept = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
         weakref.finalize(self, self._kept.close)  # when nobody reads it any more, and when the process ends
         shutil.copyfileobj(stream, self._kept)
-        self.suffixes = self._sniffed()
+        self.suffixes: str = self._sniffed()
 
     @property
     def on_disk(self) -> bool:
@@ -256,8 +256,9 @@ _MOST_WIDE_ROWS = 4096
 class Source(Protocol):
     """Rows that can be read in batches, with their public schema.
 
-    `n_rows_hint` serves the progress bar alone, and may be a guess or None. Where `by_unit` is true, batches are
-    `eigenveil.moments.units.Blocks`, and the number of rows is private.
+    `n_rows_hint` serves the progress bar alone, and may be a guess or None. A source that knows the number of its rows
+    before it reads them may have it as `n_rows`, by which a fit is planned where it is public. Where `by_unit` is true,
+    batches are `eigenveil.moments.units.Blocks`, and the number of rows is private.
     """
 
     @property
@@ -273,7 +274,7 @@ class Source(Protocol):
         """About how many rows will come."""
 
     def batches(self) -> Iterator[Any]:
-        """Yield non-empty blocks of rows, each of them a dense numeric or a CSR matrix, or rows of whole privacy units.
+        """Yield non-empty blocks of rows: each a dense or a CSR matrix of numbers, `RowsByColumn`, or `Blocks`.
 
         A block must stay as it is while the next ones are read: threads still work on it. A reused buffer would
         count rows twice.
@@ -386,6 +387,10 @@ class FileReader:
         How a file of text is written.
     """
 
+    path: Place
+    suffix: str
+    where: str
+
     numbered: ClassVar[bool] = False  # whether columns have positions and no names
     needs_arrow: ClassVar[bool] = False
     takes_text_format: ClassVar[bool] = False  # whether a delimiter, a decimal sign or an encoding can be chosen
@@ -394,12 +399,13 @@ class FileReader:
     _schema: Any = None  # that of PyArrow, where the file holds a table and not a matrix
 
     def __init__(self, path: Place, suffix: str, declared: "Declared", text_format: TextFormat | None = None) -> None:
-        self.path, self.suffix, self.where, self.declared = path, suffix, str(path), declared
-        self.text_format = TextFormat() if text_format is None else text_format
+        self.path, self.suffix, self.where = path, suffix, str(path)
+        self.declared: Declared = declared
+        self.text_format: TextFormat = TextFormat() if text_format is None else text_format
         if not (self.text_format.is_default or self.takes_text_format):
             raise InvalidDataError(f"{path} is no file of text; leave out delimiter, decimal and encoding.")
         with one_sentence(self.where):
-            self.columns = self._read_schema()
+            self.columns: Sequence[Any] = self._read_schema()
 
     def _read_schema(self) -> Sequence[Any]:
         """Return all columns of the file."""

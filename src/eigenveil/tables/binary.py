@@ -76,7 +76,7 @@ class ParquetFile(FileReader):
 
         with self.path.open("rb") as raw, pq.ParquetFile(raw) as file:
             self._schema = file.schema_arrow
-            self.n_rows_hint = file.metadata.num_rows
+            self.n_rows_hint: int | None = file.metadata.num_rows
         return list(self._schema.names)
 
     def read(self, columns: Sequence[str], step: int) -> Iterator[Any]:

@@ -45,16 +45,22 @@ class DaskSource(EngineSource):
         What errors call the column of the privacy unit; then blocks hold whole privacy units, and their keys.
     """
 
+    one_hot: tuple[bool, ...]
+    n_categorical: int
+    truths: tuple[bool, ...]
+    typed: bool
+    by_unit: bool
+
     def __init__(
         self, meta: Any, declared: Declared, blocks: Callable[[], list[Any]], unit_name: str | None = None
     ) -> None:
         reader = held(meta)
         template = TableSource([reader], declared)
-        self.n_features = template.n_features
-        self.feature_names = template.feature_names
+        self.n_features: int = template.n_features
+        self.feature_names: tuple[str, ...] | None = template.feature_names
         self.one_hot, self.n_categorical, self.truths = template.one_hot, template.n_categorical, template.truths
         self.schema, self.typed = declared.schema, template.typed
-        self.columns_listed = template.columns_listed
+        self.columns_listed: bool = template.columns_listed
         chosen = declared.resolve(reader.columns, reader.where)[0]
         self._opened = _Blocks(declared, chosen, reader.types(chosen), unit_name)
         self._blocks, self.by_unit = blocks, unit_name is not None

@@ -25,14 +25,61 @@ _EMPTY = "is empty; its first line must name the columns"
 _UNEQUAL_ROWS = "has rows of different lengths; each must have one field for every name in the header"
 
 
-class DelimitedFile(FileReader):
+KEPT_BYTES = 2**27
+"""The rows of a table that were parsed from text are kept for further readings, if they need no more memory."""
+
+
+class TextFile(FileReader):
+    """Base of the readers of text, which takes longer to parse than rows take to be used."""
+
+    takes_text_format = True
+    kept_bytes = KEPT_BYTES  # less where the file is one of several of a table
+    _kept: tuple[Any, list[Any]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the rows: a pickle says where a file is, not what is in it."""
+        return {**self.__dict__, "_kept": None}
+
+    def read(self, columns: Sequence[str], step: int) -> Iterator[Any]:
+        """Yield PyArrow tables or matrices: a block of text each, or slices of it."""
+        with one_sentence(self.where):
+            for block in self._blocks_of(columns):
+                # One-hot rows are wide where text was narrow: a block may hold too many rows for one batch.
+                for start in range(0, len(block), step):
+                    end = start + step
+                    yield block[start:end] if isinstance(block, np.ndarray) else block.slice(start, step)
+
+    def _parsed(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield these columns of all rows, block by block: PyArrow tables or matrices."""
+        raise NotImplementedError
+
+    def _blocks_of(self, columns: Sequence[str]) -> Iterator[Any]:
+        status = self.path.stat()
+        version = (*columns, status.st_size, getattr(status, "st_mtime_ns", 0))
+        if self._kept is not None and self._kept[0] == version:
+            yield from self._kept[1]
+            return
+        self._kept = None
+        kept: list[Any] = []
+        room = self.kept_bytes if 8 * len(columns) * (self.n_rows_hint or 0) <= self.kept_bytes else 0
+        for block in self._parsed(columns):
+            room -= block.nbytes
+            if room < 0:
+                kept.clear()
+            else:
+                kept.append(block)
+            yield block
+        if room >= 0:
+            self._kept = version, kept
+
+
+class DelimitedFile(TextFile):
     """What both readers of CSV share: the header, and blocks of whole rows below it.
 
     A blank line is no row, except in a file of one column: there it is a row whose value is missing. Skipped, it would
     be distinguished from a number by the number of rows, which is public.
     """
 
-    takes_text_format = True
     delimiter: ClassVar[str] = ","
     names_public = False
     _one_column = False
@@ -85,18 +132,14 @@ class CsvFile(DelimitedFile):
         self._schema = self._declared_schema(names)
         return names
 
-    def read(self, columns: Sequence[str], step: int) -> Iterator[Any]:
-        """Yield PyArrow tables: a block of text each, or slices of it."""
-        with one_sentence(self.where):
-            for block, n_rows in self._blocks():
-                table = self._parse(block, columns)
-                if n_rows not in (None, table.num_rows):
-                    raise InvalidDataError(
-                        f"{self.path} has quotes that can be read in two ways; write it anew with another program."
-                    )
-                # One-hot rows are wide where text was narrow: a block may hold too many rows for one batch.
-                for start in range(0, table.num_rows, step):
-                    yield table.slice(start, step)
+    def _parsed(self, columns: Sequence[str]) -> Iterator[Any]:
+        for block, n_rows in self._blocks():
+            table = self._parse(block, columns)
+            if n_rows not in (None, table.num_rows):
+                raise InvalidDataError(
+                    f"{self.path} has quotes that can be read in two ways; write it anew with another program."
+                )
+            yield table
 
     def _parse(self, block: bytes, columns: Sequence[str]) -> Any:
         import pyarrow as pa
@@ -262,17 +305,14 @@ class PlainCsvFile(DelimitedFile):
                 )
             yield block, None
 
-    def read(self, columns: Sequence[str], step: int) -> Iterator[NDArray[np.float64]]:
-        """Yield matrices of numbers."""
+    def _parsed(self, columns: Sequence[str]) -> Iterator[NDArray[np.float64]]:
         places = [list(self.columns).index(column) for column in columns]
-        with one_sentence(self.where):
-            for block, _ in self._blocks():
-                lines = [line.decode() for line in block.splitlines() if line or self._one_column]
-                rows = [line.split(self.sign) for line in lines]
-                if any(len(row) != len(self.columns) for row in rows):
-                    raise InvalidDataError(f"{self.path} {_UNEQUAL_ROWS}.")
-                for start in range(0, len(rows), step):
-                    yield self._matrix(rows[start : start + step], places)
+        for block, _ in self._blocks():
+            lines = [line.decode() for line in block.splitlines() if line or self._one_column]
+            rows = [line.split(self.sign) for line in lines]
+            if any(len(row) != len(self.columns) for row in rows):
+                raise InvalidDataError(f"{self.path} {_UNEQUAL_ROWS}.")
+            yield self._matrix(rows, places)
 
     def _matrix(self, rows: list[list[str]], places: Sequence[int]) -> NDArray[np.float64]:
         matrix = np.empty((len(rows), len(places)), order="F")

@@ -9,6 +9,7 @@ truth values and text are each read by one rule, `eigenveil.tables.values`, also
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..errors import EigenveilError, InvalidDataError, InvalidParameterError, column_in_words, quoted
+from ..moments.kernels import RowsByColumn
 from .base import Columns, choose_columns, need_arrow
 from .schema import DATE_UNITS, Column, Schema
 from .values import FALSE, MISSING, NO_LABEL, TRUE, Labels, number_of, truth_of
@@ -55,7 +57,7 @@ class Encoder:
     def __init__(
         self, columns: Sequence[Any], rules: Mapping[Any, Column] | None = None, *, quote_names: bool = True
     ) -> None:
-        self.columns = list(columns)
+        self.columns: list[Any] = list(columns)
         self._declared = dict(rules or {})
         self._rules = [self._declared.get(column, _NUMBER) for column in self.columns]
         self._quote_names = quote_names
@@ -65,7 +67,7 @@ class Encoder:
             for column, rule in zip(self.columns, self._rules, strict=True)
         ]
         self._fixed = [(False,) if rule is _NUMBER else rule.one_hot for rule in self._rules]
-        self.names = [name for names in by_column for name in names]
+        self.names: list[Any | str] = [name for names in by_column for name in names]
         for name, count in Counter(self.names).items():
             if count > 1:
                 which = column_in_words(name, self.names.index(name), self._quote_names)
@@ -89,6 +91,11 @@ class Encoder:
             for rule, one_hot in zip(self._rules, self._fixed, strict=True)
             for fixed in one_hot
         )
+
+    @property
+    def plain(self) -> bool:
+        """Whether a row is the numbers of its columns as they are, without a rule for missing ones."""
+        return all(rule.kind == "number" and rule.fill is None for rule in self._rules)
 
     def _told(self, column: Any) -> str:
         return column_in_words(column, self.columns.index(column), self._quote_names)
@@ -119,19 +126,22 @@ class Encoder:
             return batch
         return self._matrix(len(batch), lambda position: batch[:, position], where)
 
-    def picker(self, frame: Any, where: str) -> Callable[[Any], NDArray[np.float64]]:
-        """Return what encodes the rows of a held frame at a slice or at positions; its columns are looked up once."""
-        held: dict[int, Any] = {}
+    def picker(self, frame: Any, where: str) -> Callable[[Any], Any]:
+        """Return what encodes the rows of a held frame at a slice or at positions; its columns are looked up once.
 
-        def values_at(position: int, rows: Any) -> Any:
-            if position not in held:
+        Those of a slice are `RowsByColumn` where all columns are `plain`.
+        """
+        held: list[Any] = []
+        for position, rule in enumerate(self._rules):
+            with self._readable(position, where):
                 values = frame.get_column(self.columns[position])
-                held[position] = _as_numbers(values) if self._rules[position].kind == "number" else values
-            return held[position][rows]
+                held.append(_as_numbers(values) if rule.kind == "number" else values)
+        if self.plain:
+            return RowsByColumn(held).__getitem__
 
         def pick(rows: Any) -> NDArray[np.float64]:
             n_rows = len(range(len(frame))[rows] if isinstance(rows, slice) else rows)
-            return self._matrix(n_rows, lambda position: values_at(position, rows), where)
+            return self._matrix(n_rows, lambda position: held[position][rows], where)
 
         return pick
 
@@ -140,18 +150,23 @@ class Encoder:
         matrix = np.empty((n_rows, len(self.names)), order="F")
         feature = 0
         for position, rule in enumerate(self._rules):
-            try:
+            with self._readable(position, where):
                 for values in _features(values_of(position), rule):
                     matrix[:, feature] = values
                     feature += 1
-            except (MemoryError, EigenveilError):
-                raise
-            except Exception:  # whatever the library says may quote a cell
-                raise InvalidDataError(
-                    f"The column {self._told(self.columns[position])} of {where} cannot be read; make it a column of "
-                    "plain numbers, text or dates, as its type says."
-                ) from None
         return matrix
+
+    @contextmanager
+    def _readable(self, position: int, where: str) -> Iterator[None]:
+        try:
+            yield
+        except (MemoryError, EigenveilError):
+            raise
+        except Exception:  # whatever the library says may quote a cell
+            raise InvalidDataError(
+                f"The column {self._told(self.columns[position])} of {where} cannot be read; make it a column of "
+                "plain numbers, text or dates, as its type says."
+            ) from None
 
     def _filled_sparse(self, rows: Any) -> Any:
         """Return sparse rows with public numbers for NaN and infinity; the matrix may be the caller's, and is kept."""

@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import InvalidDataError
 from .base import COMPRESSIONS, FileReader, Place, Reader, StandardInput, TextFormat, has_arrow, need_arrow
 from .binary import ArrowFile, NpyFile, ParquetFile
-from .delimited import CsvFile, PlainCsvFile, PlainTsvFile, TsvFile
+from .delimited import CsvFile, PlainCsvFile, PlainTsvFile, TextFile, TsvFile
 from .encoder import Declared
 from .json_lines import JsonLinesFile
 
@@ -60,7 +60,13 @@ def is_place(data: Any) -> bool:
 def open_files(data: Any, declared: Declared, text_format: TextFormat | None = None) -> list[Reader] | None:
     """Return the readers of a path or of a list of paths, or None for anything else."""
     places = places_of(data)
-    return None if places is None else [open_file(*located(place), declared, text_format) for place in places]
+    if places is None:
+        return None
+    readers = [open_file(*located(place), declared, text_format) for place in places]
+    for reader in readers:
+        if isinstance(reader, TextFile):
+            reader.kept_bytes //= len(readers)
+    return list[Reader](readers)
 
 
 def places_of(data: Any) -> list[Any] | None:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from ..errors import InvalidDataError, column_in_words, iterated_in_own_words
-from .arrays import ArrayReader, SparseReader
+from .arrays import ArrayReader, SparseReader, view_rows
 from .base import Reader, batch_rows, choose_columns, need_arrow
 from .encoder import Declared, Encoder, kinds_of, same_kind
 
@@ -27,12 +27,16 @@ class FrameReader:
     [1, 1]
     """
 
+    holds_rows: bool
+    in_order: bool
+
     where, by_column = "the frame", True
 
     def __init__(self, frame: "nw.DataFrame[Any] | nw.LazyFrame[Any]") -> None:
         import narwhals as nw
 
         self._frame = frame
+        self._picked: tuple[Encoder, Callable[[Any], Any]] | None = None
         lazy = isinstance(frame, nw.LazyFrame)
         self.holds_rows = self.in_order = not lazy  # a query may sort by what is private
         if lazy and not hasattr(frame.to_native(), "collect_batches"):
@@ -64,8 +68,10 @@ class FrameReader:
         return self._frame.get_column(column)  # type: ignore[union-attr]
 
     def picker(self, encoder: Encoder) -> Callable[[Any], Any]:
-        """Return what gives the encoded rows of a held frame at a slice or at positions."""
-        return encoder.picker(self._frame, self.where)
+        """Return what gives the encoded rows of a held frame at a slice or at positions, the same for all readings."""
+        if self._picked is None or self._picked[0] is not encoder:
+            self._picked = encoder, encoder.picker(self._frame, self.where)
+        return self._picked[1]
 
     def batch_limit(self, step: int) -> tuple[int, None]:
         """Return how many rows make a batch; each adds 1."""
@@ -134,8 +140,8 @@ class ArrowStreamReader:
 
         self._data = data
         # A query may sort by what is private, or give its rows as its threads come to them.
-        self.in_order = isinstance(data, pa.Table | pa.RecordBatch)
-        self.reads_once = hasattr(data, "read_next_batch") or hasattr(data, "__next__")
+        self.in_order: bool = isinstance(data, pa.Table | pa.RecordBatch)
+        self.reads_once: bool = hasattr(data, "read_next_batch") or hasattr(data, "__next__")
         # What can be read once is opened once: to ask a reader for its schema may use it up. Of a query nothing is kept
         # open, since that would block its connection for everything else.
         stream = _stream_of(data)
@@ -207,7 +213,7 @@ class ChunksReader:
         self._chunks: Any = chunks
         self.where = "the chunks"
         self.columns: Sequence[Any] = self._first.columns
-        self.in_order = getattr(self._first, "in_order", True)
+        self.in_order: Any | bool = getattr(self._first, "in_order", True)
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
         """Return the types of the first chunk; a later one of other types is refused when it comes."""
@@ -316,29 +322,33 @@ class TableSource:
             _check_part(part, parts[0], chosen, declared.columns is None and declared.schema is None)
         self._parts = parts
         # The first line of a file of text may be somebody's row: its words are not quoted unless the caller knows them.
-        self.names_public = all(getattr(part, "names_public", True) for part in parts)
-        self.columns_listed = declared.listed is not None
+        self.names_public: bool = all(getattr(part, "names_public", True) for part in parts)
+        self.columns_listed: bool = declared.listed is not None
         self._encoder = Encoder(chosen, rules, quote_names=self.names_public)
         types = [part.types(chosen) for part in parts]
         for part, kinds in zip(parts, types, strict=True):
             self._encoder.check(kinds, part.where)
-        self.truths = self._encoder.truths
+        self.truths: tuple[bool, ...] = self._encoder.truths
         # Text has no types but those that are declared, and a matrix has one for all.
-        self.typed = any(
+        self.typed: bool = any(
             kinds is not None and not getattr(part, "takes_text_format", False)
             for part, kinds in zip(parts, types, strict=True)
         )
         names = self._encoder.names
-        self.n_features = len(names)
+        self.n_features: int = len(names)
         # pandas numbers the columns that nobody named: those numbers are positions, not names.
-        self.feature_names = tuple(names) if all(isinstance(name, str) for name in names) else None
+        self.feature_names: tuple[Any | str, ...] | None = (
+            tuple(names) if all(isinstance(name, str) for name in names) else None
+        )
         hints = [part.n_rows_hint for part in parts]
         self.n_rows_hint = None if None in hints else sum(hint or 0 for hint in hints)
+        held_in_memory = all(getattr(part, "holds_rows", False) for part in parts)
+        self.n_rows = self.n_rows_hint if held_in_memory else None
         self.reads_once = any(getattr(part, "reads_once", False) for part in parts)
         self.in_order = public_order or all(getattr(part, "in_order", True) for part in parts)
         self.schema = declared.schema
-        self.one_hot = self._encoder.one_hot
-        self.n_categorical = self._encoder.n_categorical
+        self.one_hot: tuple[bool, ...] = self._encoder.one_hot
+        self.n_categorical: int = self._encoder.n_categorical
 
     def batches(self) -> Iterator[Any]:
         """Yield blocks of rows, one part after the other."""
@@ -347,8 +357,18 @@ class TableSource:
     def _blocks(self) -> Iterator[Any]:
         step = batch_rows(self.n_features)
         for part in self._parts:
+            if getattr(part, "holds_rows", False) and getattr(part, "by_column", False) and part.n_rows_hint:
+                yield from self._of_columns(part, part.n_rows_hint, step)
+                continue
             for batch in part.read(self._encoder.columns, step):
                 yield self._encoder.rows(batch, part.where)
+
+    def _of_columns(self, part: Any, n_rows: int, step: int) -> Iterator[Any]:
+        """Yield the rows of a held frame; where these are views, as many at once as of an array."""
+        size = view_rows(n_rows, self.n_features) if self._encoder.plain else step
+        pick = part.picker(self._encoder)
+        for start in range(0, n_rows, size):
+            yield pick(slice(start, start + size))
 
 
 def held(data: Any) -> Reader:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from ..errors import InvalidDataError, column_in_words
-from .base import FileReader, one_sentence, opened, pieces
+from .base import opened, pieces
+from .delimited import TextFile
 
 _BLOCK = 2**22
 _LONGEST_ROW = 2**25
@@ -21,11 +22,10 @@ _MOST_DIGITS = 400
 _WHOLE_FLOATS = 2**53
 
 
-class JsonLinesFile(FileReader):
+class JsonLinesFile(TextFile):
     """A file with one JSON object a line, plain or compressed."""
 
     needs_arrow = True
-    takes_text_format = True
 
     def _read_schema(self) -> Sequence[str]:
         if self.text_format.delimiter is not None or self.text_format.decimal != ".":
@@ -40,19 +40,16 @@ class JsonLinesFile(FileReader):
         self._schema = self._declared_schema(names)
         return names
 
-    def read(self, columns: Sequence[str], step: int) -> Iterator[Any]:
-        """Yield PyArrow tables: a block of lines each, or slices of it."""
+    def _parsed(self, columns: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
 
         chosen = pa.schema([self._schema.field(name) for name in columns])
         kinds = [_as_text if field.type == pa.string() else _as_number for field in chosen]
-        with one_sentence(self.where), opened(self.path, self.suffix, self.text_format.encoding) as stream:
+        with opened(self.path, self.suffix, self.text_format.encoding) as stream:
             for lines in whole_lines(stream, self.where):
                 rows = [object_of(line, self.where) for line in lines]
                 values = [self._values(rows, name, kind) for name, kind in zip(columns, kinds, strict=True)]
-                table = pa.table([pa.array(one, field.type) for one, field in zip(values, chosen, strict=True)], chosen)
-                for start in range(0, table.num_rows, step):
-                    yield table.slice(start, step)
+                yield pa.table([pa.array(one, field.type) for one, field in zip(values, chosen, strict=True)], chosen)
 
     def _values(self, rows: list[dict[str, Any]], name: str, kind: Callable[[Any], Any]) -> list[Any]:
         try:

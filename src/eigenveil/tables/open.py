@@ -22,9 +22,10 @@ from .frames import TableSource, held
 from .privacy_units import IDS_NEED_MEMORY, MEMORY, UnitTable, unit_and_ids
 from .schema import Schema
 from .spark import SPARK
+from .sql import SQL
 
 # A further engine is one more name here.
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (DASK, SPARK)}
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (DASK, SPARK, SQL)}
 
 
 def on_engine(data: Any) -> bool:
@@ -65,10 +66,11 @@ def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str) -> En
         Files of one kind, or directories of Parquet files; patterns with ``*`` and addresses such as ``s3://...`` go to
         the engine as they are.
     engine : str
-        A name in `ENGINES`. Dask computes on the current client, or on threads without one. Spark takes the active
-        session, or starts one in local mode.
+        A name in `ENGINES`, of an engine that reads files. Dask computes on the current client, or on threads without
+        one. Spark takes the active session, or starts one in local mode.
     """
-    chosen = ENGINES[one_of("engine", engine, tuple(ENGINES))]
+    readers = tuple(name for name, one in ENGINES.items() if one.reads)
+    chosen = ENGINES[one_of("engine", engine, readers)]
     places = tuple(os.fspath(path) for path in paths)
     suffixes = {_suffix(place, chosen.reads) for place in places}
     if len({chosen.reads[suffix] for suffix in suffixes}) != 1:

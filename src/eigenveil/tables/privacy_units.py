@@ -257,7 +257,7 @@ class UnitTable(TableSource):
             raise InvalidDataError("There must be one identifier for every row, in the same order.")
         self._ids = ids
         # Where a person stands depends on the rows of others. What came once is kept. The number of rows is private.
-        self.came_once = self.reads_once
+        self.came_once: bool = self.reads_once
         self.in_order, self.reads_once, self.n_rows_hint = False, False, None
         self._grouping: Grouping | None = None
         self._sorted: Any = None

@@ -106,11 +106,28 @@ def key_bytes(ids: Any) -> list[bytes]:
     return [digests[code] for code in codes]
 
 
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
 def unit_by_unit(frame: Any) -> Any:
     """Return the rows with those of every person together, in one partition each and in the order of keys."""
     # A number that was asked for is kept: without one, Spark may join partitions, and is free to do more.
-    n_partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
-    return frame.repartition(n_partitions, KEY).sortWithinPartitions(KEY)
+    return frame.repartition(_unit_partitions(frame), KEY).sortWithinPartitions(KEY)
+
+
+def _unit_partitions(frame: Any) -> int:
+    """Return in how many partitions privacy units are brought together: as many as the session asks for.
+
+    Where it asks for none, as many as the frame has, at least one for every core. Spark's own number, 200 for every
+    table, starts a Python worker for each.
+    """
+    session = frame.sparkSession
+    try:
+        asked_for = {*dict(session.sparkContext.getConf().getAll()), *dict(session.conf.getAll)}
+        from_data = max(int(frame.rdd.getNumPartitions()), int(session.sparkContext.defaultParallelism))
+    except AttributeError:  # Spark Connect shows neither
+        asked_for, from_data = {_SHUFFLE_PARTITIONS}, 1
+    return int(session.conf.get(_SHUFFLE_PARTITIONS)) if _SHUFFLE_PARTITIONS in asked_for else from_data
 
 
 def blocks_of(batches: Iterable[tuple[Any, Any]], told: str) -> Iterator[Blocks]:
@@ -154,6 +171,10 @@ class SparkSource(EngineSource):
     ``v[1]``, ... are listed among the columns; it is never inferred from a row.
     """
 
+    by_unit: bool
+    one_hot: tuple[bool, ...]
+    truths: tuple[bool, ...]
+
     def __init__(self, frame: Any, declared: Declared) -> None:
         fields = list(frame.schema.fields)
         names = [field.name for field in fields]
@@ -182,11 +203,11 @@ class SparkSource(EngineSource):
             features += encoder.names if plain else [f"{names[position]}[{entry}]" for entry in range(width)]
             one_hot += encoder.one_hot if plain else [False] * width
             truths += encoder.truths if plain else [False] * width
-        self.n_features = len(features)
-        self.feature_names = tuple(features)
+        self.n_features: int = len(features)
+        self.feature_names: tuple[str, ...] = tuple(features)
         self.schema, self.one_hot, self.truths = declared.schema, tuple(one_hot), tuple(truths)
-        self.n_categorical = sum(rule.kind == "category" for rule in rules.values())
-        self.columns_listed = declared.listed is not None
+        self.n_categorical: int = sum(rule.kind == "category" for rule in rules.values())
+        self.columns_listed: bool = declared.listed is not None
 
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all partitions of what `make` makes, computed by the executors."""

@@ -39,9 +39,9 @@ class Labels:
     """
 
     def __init__(self, labels: Sequence[str]) -> None:
-        self.texts = [label_text(label) for label in labels]
-        self.numbers = [label_number(label) for label in labels]
-        self.truths = [_LABELS_OF_TRUTH.get(text) for text in self.texts]
+        self.texts: list[str] = [label_text(label) for label in labels]
+        self.numbers: list[float | None] = [label_number(label) for label in labels]
+        self.truths: list[bool | None] = [_LABELS_OF_TRUTH.get(text) for text in self.texts]
         self._of_text = {text: place for place, text in enumerate(self.texts)}
         self._of_number = {number: place for place, number in enumerate(self.numbers) if number is not None}
 

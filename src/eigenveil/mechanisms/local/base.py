@@ -19,7 +19,7 @@ from ...errors import (
     positive_number,
 )
 from ...numerics import FloatArray, IntArray
-from ..base import Mechanism, Values
+from ..base import Mechanism, Releases, Values
 
 ByteArray = NDArray[np.uint8]
 
@@ -91,7 +91,14 @@ class LocalMechanism(Mechanism):
         is the best. Left out it is 1, which is what records of version 0.1 mean.
     """
 
-    releases = "matrix"
+    n_features: int
+    epsilon: float
+    delta: float
+    row_norms: str
+    trace_share: float
+    rank: int
+
+    releases: ClassVar[Releases] = "matrix"
     n_matrices: ClassVar[int] = 1
     row_bits: int
     payload_bytes: int

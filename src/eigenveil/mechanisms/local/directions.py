@@ -53,11 +53,11 @@ class DirectionMechanism(LocalMechanism):
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
-        self.measures_trace = self.row_norms == "any"
-        self.trace_bytes = int(self.measures_trace)
+        self.measures_trace: bool = self.row_norms == "any"
+        self.trace_bytes: int = int(self.measures_trace)
         share = exact(self.trace_share) if self.measures_trace else Fraction(0)
-        self.trace_epsilon = share_below(exact(self.epsilon) * share)
-        self.direction_epsilon = share_below(exact(self.epsilon) * (1 - share))
+        self.trace_epsilon: float = share_below(exact(self.epsilon) * share)
+        self.direction_epsilon: float = share_below(exact(self.epsilon) * (1 - share))
 
     @property
     def assumptions(self) -> tuple[str, ...]:

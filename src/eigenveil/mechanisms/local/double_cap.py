@@ -133,7 +133,7 @@ class DoubleCap(DirectionMechanism):
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
-        self.payload_bytes = 2 * self.n_features + self.trace_bytes
+        self.payload_bytes: int = 2 * self.n_features + self.trace_bytes
 
     @cached_property
     def caps(self) -> CapMechanism:

@@ -35,6 +35,11 @@ _FINEST_BITS = 14
 class UpperTriangleNoise(LocalMechanism):
     """Independent integer noise on the entries of the upper triangle, sent as 32-bit integers."""
 
+    n_entries: int
+    entry_reach: float
+    norm_reach: float
+    grid: float
+
     needs_delta = True
     entry_limit = _INT32
     entry_weight: ClassVar[float]
@@ -178,7 +183,7 @@ class LocalGaussian(UpperTriangleNoise):
     numerics = Numerics.EXACT
     source = "Dwork et al. 2014 on every client, calibrated by zCDP (Canonne, Kamath and Steinke 2020)"
     use_when = "exact numerics matter more than bytes and error"
-    entry_weight = 2.0
+    entry_weight: ClassVar[float] = 2.0
 
     @cached_property
     def rho(self) -> float:
@@ -217,7 +222,7 @@ class PaperGaussian(UpperTriangleNoise):
     numerics = Numerics.EXACT
     source = "Wang and Xu 2019, Algorithm 1"
     use_when = "comparison"
-    entry_weight = 1.0
+    entry_weight: ClassVar[float] = 1.0
 
     @cached_property
     def sigma(self) -> float:

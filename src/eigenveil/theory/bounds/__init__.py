@@ -3,7 +3,7 @@
 docs/research/theory.md lists them.
 """
 
-from .amin import amin_theorem_2
+from .amin import amin_equation_2, amin_theorem_2
 from .chaudhuri import (
     jmlr_figure_1,
     jmlr_lemma_10,
@@ -27,6 +27,9 @@ from .chaudhuri import (
 from .jiang import (
     jiang_lemma_1,
     jiang_lemma_2,
+    jiang_lemma_3,
+    jiang_lemma_4,
+    jiang_lemma_5,
     jiang_section_4,
     jiang_table_1,
     jiang_theorem_5,
@@ -36,15 +39,19 @@ from .jiang import (
     jiang_theorem_10,
 )
 from .ours import ExpectedLoss, expected_loss, guaranteed_correlation, sample_size
-from .wang_xu import wang_xu_theorem_1, wang_xu_theorem_2, wang_xu_theorem_3, wang_xu_theorem_4
+from .wang_xu import wang_xu_equation_1, wang_xu_theorem_1, wang_xu_theorem_2, wang_xu_theorem_3, wang_xu_theorem_4
 
 __all__ = [
     "ExpectedLoss",
+    "amin_equation_2",
     "amin_theorem_2",
     "expected_loss",
     "guaranteed_correlation",
     "jiang_lemma_1",
     "jiang_lemma_2",
+    "jiang_lemma_3",
+    "jiang_lemma_4",
+    "jiang_lemma_5",
     "jiang_section_4",
     "jiang_table_1",
     "jiang_theorem_5",
@@ -71,6 +78,7 @@ __all__ = [
     "nips_theorem_3",
     "sample_size",
     "total_variation_delta",
+    "wang_xu_equation_1",
     "wang_xu_theorem_1",
     "wang_xu_theorem_2",
     "wang_xu_theorem_3",

@@ -7,6 +7,7 @@ They speak of A + W, W ~ Wishart(d + 1, 3/(2 n epsilon) I), which is **not** eps
 import math
 
 import numpy as np
+from scipy.special import betainc
 
 from ...errors import integer_between, positive_number
 from .ours import gap_below, largest_singular, open_unit, tail
@@ -164,6 +165,59 @@ def jiang_lemma_2(*, n_features: int, n_rows: float = 1.0, sharp: bool = False) 
         return 1 / n, 1 / n
     low = max(float(d), math.sqrt(2) * (d - d % 2))
     return low / n, math.sqrt(2) * d / n
+
+
+def jiang_lemma_3(*, noise_norm: float, kth_eigenvalue: float, next_eigenvalue: float) -> float:
+    """Lemma 3 (Davis and Kahan): the spectral distance of the top-k projections of two symmetric matrices.
+
+    At most |M - M'|_2/(lambda_k(M) - lambda_(k+1)(M')), where that difference is above 0; 1 elsewhere, which always
+    holds. True with this constant, since the two parts of the spectra lie on different sides of a gap. Note that
+    `next_eigenvalue` is that of the *other* matrix.
+
+    Examples
+    --------
+    >>> jiang_lemma_3(noise_norm=0.25, kth_eigenvalue=2.0, next_eigenvalue=1.0)
+    0.25
+    """
+    noise, gap = positive_number("noise_norm", noise_norm), float(kth_eigenvalue) - float(next_eigenvalue)
+    return min(1.0, noise / gap) if gap > 0 else 1.0
+
+
+def jiang_lemma_4(*, eigenvalue: float, noise_smallest: float, noise_largest: float) -> tuple[float, float]:
+    """Lemma 4 (Weyl): between which numbers eigenvalue i of H + P lies, from that of H and the ends of P's spectrum.
+
+    Printed for i in [n]; there are d eigenvalues.
+
+    Examples
+    --------
+    >>> jiang_lemma_4(eigenvalue=2.0, noise_smallest=-0.5, noise_largest=0.25)
+    (1.5, 2.25)
+    """
+    return float(eigenvalue) + float(noise_smallest), float(eigenvalue) + float(noise_largest)
+
+
+def jiang_lemma_5(
+    *, n_features: int, n_components: int = 1, radius: float, constant: float = 1.0, sharp: bool = False
+) -> float:
+    """Lemma 5: the natural logarithm of a number of k-dimensional subspaces whose balls of this radius are disjoint.
+
+    Omega(k (d - k) ln(1/radius)), `constant` unknown; distances are spectral ones of projections. ``sharp=True`` needs
+    no constant: lines in d - k + 1 dimensions, beside k - 1 fixed directions, of which 1/m can be more than two radii
+    apart, m the share of lines within two radii of one (else one could be added). About (d - k) ln(1/(2 radius)), so
+    it lacks the factor k.
+
+    Examples
+    --------
+    >>> round(jiang_lemma_5(n_features=3, radius=0.25, sharp=True), 3) == round(-math.log(1 - math.sqrt(0.75)), 3)
+    True
+    """
+    d = integer_between("n_features", n_features, 2)
+    k, radius = integer_between("n_components", n_components, 1, d - 1), open_unit("radius", radius)
+    if not sharp:
+        return positive_number("constant", constant) * k * (d - k) * math.log(1 / radius)
+    if radius >= 0.5:
+        return 0.0
+    return -math.log(float(betainc((d - k) / 2, 0.5, 4 * radius**2)))
 
 
 def jiang_theorem_10(

@@ -19,6 +19,25 @@ def _spectrum(top: float, kth: float, following: float) -> tuple[float, float, f
     return top, following, kth - following
 
 
+def wang_xu_equation_1(
+    *, top_eigenvalue: float, kth_eigenvalue: float, next_eigenvalue: float, corrected: bool = False
+) -> float:
+    """Equation (1): the effective noise variance lambda_1 lambda_(k+1)/(lambda_k - lambda_(k+1)).
+
+    The gap has no square in our text of the paper, which may be lost in extraction: ``corrected=True`` squares it, as
+    Vu and Lei (2013) define it and as Theorems 1 and 3 use it. Only then is it the same for rows in other units.
+
+    Examples
+    --------
+    >>> wang_xu_equation_1(top_eigenvalue=0.5, kth_eigenvalue=0.25, next_eigenvalue=0.125)
+    0.5
+    >>> wang_xu_equation_1(top_eigenvalue=0.5, kth_eigenvalue=0.25, next_eigenvalue=0.125, corrected=True)
+    4.0
+    """
+    top, following, gap = _spectrum(top_eigenvalue, kth_eigenvalue, next_eigenvalue)
+    return top * following / (gap**2 if corrected else gap)
+
+
 def wang_xu_theorem_1(
     *,
     n_rows: float,

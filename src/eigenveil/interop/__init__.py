@@ -1,0 +1,1 @@
+"""eigenveil inside other packages: each module needs the package that it is named after."""

@@ -1,0 +1,528 @@
+"""Least squares from a released second moment, with confidence intervals at any strength of identification.
+
+At the true coefficients b of a release M = A + N the score M_xy - M_xx b is pure noise, of a variance that is a
+quadratic form of b. So a value of a contrast c'b is kept if some b with this value has a score that noise may have: the
+subset Anderson-Rubin test, inverted in closed form. The kept set is bounded or not; where it is not, no finite interval
+is honest without a bound on b (Dufour 1997). docs/research/regression_intervals.md has proofs and measured coverage.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from ..limits import CORRELATION
+from ..numerics import FloatArray
+from .correlations import DETERMINED_FROM
+from .entries import MatrixError
+
+# The second-order correction of the score may be this share of the smallest variance of the features, by experiment:
+# beyond it coverage falls below 0.93.
+_CROWDED = 0.6
+# A contrast with less than this share in resolved directions is not identified: a bound is then all that is known.
+_IDENTIFIED_SHARE = 0.9
+# The largest eigenvalue of p by p noise is about 2 sqrt(p) deviations, and fluctuates.
+_BEYOND_EDGE = 1.0
+# A target whose variance is below so many deviations of its noise has no share of it to explain.
+_VISIBLE = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """An estimate of one number of a regression: a contrast of coefficients or a fitted mean.
+
+    Attributes
+    ----------
+    value : float
+    interval : ndarray of shape (2,)
+        Confidence interval; infinite where no finite one is honest.
+    noise_error, sampling_error : float
+        Standard errors of the privacy noise and of sampling the rows; infinite where the value is not resolved.
+    resolved_share : float
+        Share of the contrast that lies in directions of the features that are distinguishable from noise.
+    sign_certain_up_to : float
+        The sign is certain if the part of the coefficients in the other directions, as a vector for the scaled
+        features, is no longer than this; infinite where all are resolved, 0 where the sign is not certain.
+    """
+
+    value: float
+    interval: FloatArray
+    noise_error: float = math.inf
+    sampling_error: float = math.inf
+    resolved_share: float = 0.0
+    sign_certain_up_to: float = 0.0
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the interval is finite."""
+        return bool(np.isfinite(self.interval).all())
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """The extent of the kept coefficients along a contrast: centre -+ sqrt(spread allowance).
+
+    The allowance grows by `noise` for a unit of squared length of further coefficients, and by `score_variance` for a
+    unit of sampling variance.
+    """
+
+    centre: float
+    spread: float
+    allowance: float
+    noise: float
+    score_variance: float
+
+    def interval(self, sampling: float, more: float = 0.0) -> FloatArray:
+        allowance = self.allowance + sampling * self.score_variance + self.noise * more
+        half = math.sqrt(self.spread * allowance)
+        return np.array([self.centre - half, self.centre + half])
+
+    def certain_up_to(self, sampling: float, hidden: float, longer: tuple[float, float]) -> float:
+        """Return up to which length B of the coefficients the interval does not contain 0.
+
+        That is the smaller root of (|centre| - hidden B)^2 = spread (allowance + noise (square B^2 + linear B)).
+        """
+        size, (square, linear) = abs(self.centre), longer
+        constant = size**2 - self.spread * (self.allowance + sampling * self.score_variance)
+        if constant <= 0:
+            return 0.0
+        first = 2 * size * hidden + self.spread * self.noise * linear
+        second = self.spread * self.noise * square - hidden**2
+        root = math.sqrt(max(first**2 + 4 * second * constant, 0.0))
+        return 2 * constant / (first + root) if first + root > 0 else math.inf  # without cancellation
+
+
+class LeastSquares:
+    """Least squares of the last column of M = A + N on all others.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (p + 1, p + 1)
+        M, raw.
+    error : MatrixError
+        Of M; its quantiles have the level of the intervals.
+    per_row : float
+        One over the number of rows, for sampling errors.
+    population : bool
+        Whether intervals are for the population that the rows were sampled from, or for the rows.
+
+    Examples
+    --------
+    >>> from eigenveil.postprocess.entries import plain_error
+    >>> A = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, -1.0], [2.0, -1.0, 5.5]])
+    >>> fit = LeastSquares(A, plain_error(3, 1e-4, level=0.95))
+    >>> fit.contrast([1.0, 0.0]).interval.round(2), fit.contrast([1.0, 1.0]).interval.round(2)
+    (array([1.94, 2.06]), array([0.93, 1.07]))
+    >>> LeastSquares(A, plain_error(3, 0.2, level=0.95)).contrast([1.0, 0.0]).interval
+    array([-inf,  inf])
+    """
+
+    def __init__(
+        self, matrix: FloatArray, error: MatrixError, *, per_row: float = 0.0, population: bool = False
+    ) -> None:
+        self.matrix: FloatArray = matrix - np.diag(error.mean_bias)
+        self.error, self.per_row, self.population = error, per_row, population
+        self.n_features = len(matrix) - 1
+        self._quantile = max(error.quantiles)
+        # Negative values of `extra` are left out, which is safe: they lower every variance.
+        self._variance = error.beside + max(0.0, float(np.max(error.extra, initial=0.0)))
+
+    # Directions of the features, in units in which noise is the same in all of them.
+
+    @cached_property
+    def _directions(self) -> tuple[FloatArray, FloatArray]:
+        p = self.n_features
+        try:
+            values, vectors = scipy.linalg.eigh(self.matrix[:p, :p], self.error.products[:p, :p])
+        except np.linalg.LinAlgError:  # a mean so far off that the features cannot be told apart beside it
+            return np.zeros(p), np.eye(p)
+        return values, vectors
+
+    @property
+    def _values(self) -> FloatArray:
+        return self._directions[0]
+
+    @property
+    def _vectors(self) -> FloatArray:
+        return self._directions[1]
+
+    @cached_property
+    def bounded(self) -> bool:
+        """Whether every contrast has a finite interval without a bound on the coefficients."""
+        values, q = self._values, self._quantile**2 * self._variance
+        if values[0] <= 0 or values[0] ** 2 <= q or self._crowding(values) > _CROWDED:
+            return False
+        return all(self._extent(a, np.ones(len(a), np.bool_)) is not None for a in self._vectors)
+
+    @cached_property
+    def resolved(self) -> NDArray[np.bool_]:
+        """Which directions are distinguishable from noise."""
+        return self._resolved(self._quantile)
+
+    def _resolved(self, quantile: float) -> NDArray[np.bool_]:
+        values, noise = self._values, 2 * math.sqrt(self._variance)
+        kept, count = np.ones(len(values), np.bool_), -1
+        while count != np.sum(~kept):
+            count = int(np.sum(~kept))
+            kept = values > noise * max(quantile, math.sqrt(count))
+        while kept.any() and self._crowding(values[kept]) > _CROWDED:
+            kept[np.argmax(kept)] = False
+        return kept
+
+    def _crowding(self, values: FloatArray) -> float:
+        return self._variance * float(np.sum(1 / values)) / float(values[0])
+
+    @cached_property
+    def _in_use(self) -> NDArray[np.bool_]:
+        return np.ones(self.n_features, np.bool_) if self.bounded else self.resolved
+
+    def _score(self, kept: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        """Return the slope and the level of the score along the kept directions, with a mean of 0 to second order.
+
+        The inverse of M_xx depends on the noise of the score: Stein's identity gives the mean of their product.
+        """
+        values = self._values[kept]
+        more = self._variance * float(np.sum(1 / values)) + max(self._variance + self.error.shared, 0.0) / values
+        covariances, of_target, _ = self._along
+        return values + more, covariances[kept] + more * of_target[kept]
+
+    @cached_property
+    def _along(self) -> FloatArray:
+        """M_xy, its products G_xy and the lever of the features, in their directions."""
+        p = self.n_features
+        columns = np.column_stack([self.matrix[:p, p], self.error.products[:p, p], self.error.lever[:p]])
+        return np.asarray((self._vectors.T @ columns).T)
+
+    @cached_property
+    def coef(self) -> FloatArray:
+        """Coefficients: least squares, corrected for the bias of noise; 0 along directions that are not resolved."""
+        slope, level = self._score(self._in_use)
+        return np.asarray(self._vectors[:, self._in_use] @ (level / slope))
+
+    @cached_property
+    def _towards(self) -> FloatArray:
+        return np.append(-self.coef, 1.0)
+
+    @cached_property
+    def _inverse(self) -> FloatArray:
+        """The inverse of M_xx along the directions in use."""
+        vectors = self._vectors[:, self._in_use]
+        return np.asarray((vectors / self._score(self._in_use)[0]) @ vectors.T)
+
+    @cached_property
+    def _noise(self) -> FloatArray:
+        """The covariance of the noise of the score."""
+        p = self.n_features
+        return self.error.residual_covariance(self._towards)[:p, :p]
+
+    @cached_property
+    def _residual_noise(self) -> float:
+        return math.sqrt(self.error.variance(np.outer(self._towards, self._towards)))
+
+    @cached_property
+    def _residual(self) -> float:
+        """The variance of the target beside the fit."""
+        # To second order least squares fit noise, by so much.
+        return float(self._towards @ self.matrix @ self._towards) + float(np.sum(self._inverse * self._noise))
+
+    # Contrasts of coefficients.
+
+    def contrast(self, weights: object, bound: float | None = None) -> Estimate:
+        """Return the estimate of a weighted sum of coefficients.
+
+        Parameters
+        ----------
+        weights : array of shape (p,)
+        bound : float, optional
+            An upper bound on the length of the coefficients. Without it, the interval is infinite where M_xx has
+            directions that are not distinguishable from noise.
+        """
+        c = np.asarray(weights, np.float64)
+        value, along = float(c @ self.coef), self._vectors.T @ c
+        # The residual variance at most, as far as noise goes.
+        residual = max(0.0, self._residual + self._quantile * self._residual_noise)
+        sampling = self.error.normal**2 * self.per_row * residual * self.population
+        if self.bounded:
+            found = self._extent(along, self._in_use)
+            if found is not None:
+                return Estimate(value, found.interval(sampling), *self._errors(c), 1.0, math.inf)
+        longer, ends = self._longer, np.array([-1.0, 1.0])
+        found = self._extent(along, self.resolved) if self.resolved.any() else None
+        if found is None:  # nothing is known but the bound
+            ends = ends * (math.inf if bound is None else float(np.linalg.norm(c)) * bound)
+            return Estimate(value, ends, math.inf, math.inf, self._share(c), 0.0)
+        hidden = self._hidden_part(c)
+        sure = found.certain_up_to(sampling, hidden, longer)
+        if bound is None:
+            ends = ends * math.inf
+        else:
+            more = longer[0] * bound**2 + longer[1] * bound
+            ends = found.interval(sampling, more) + ends * hidden * bound
+        return Estimate(value, ends, math.inf, math.inf, self._share(c), sure)
+
+    def _share(self, c: FloatArray) -> float:
+        """Return the share of a contrast that lies in resolved directions."""
+        whole = float(c @ c)
+        return 1 - float(np.sum(np.square(self._hidden.T @ c))) / whole if whole > 0 else 1.0
+
+    def _hidden_part(self, c: FloatArray) -> float:
+        """Return how far a contrast may move by coefficients of length 1 in directions that are not resolved."""
+        return float(np.linalg.norm(c if self._share(c) < _IDENTIFIED_SHARE else self._hidden.T @ c))
+
+    @cached_property
+    def _hidden(self) -> FloatArray:
+        """An orthonormal basis of the directions that are not resolved."""
+        return np.asarray(np.linalg.qr(self._vectors[:, ~self.resolved])[0])
+
+    @cached_property
+    def _longer(self) -> tuple[float, float]:
+        """Return what coefficients of length B in hidden directions add to the noise: factors of B^2 and of B."""
+        p, G = self.n_features, self.error.products
+        if not self._hidden.size:
+            return 0.0, 0.0
+        square = float(np.linalg.eigvalsh(self._hidden.T @ G[:p, :p] @ self._hidden)[-1])
+        return square, 2 * float(np.linalg.norm(self._hidden.T @ G[:p, p]))
+
+    @cached_property
+    def _counted(self) -> FloatArray:
+        """What an error of the number of rows takes from M, in the directions of the features."""
+        p, P = self.n_features, self.error.per_row
+        return np.vstack([self._vectors.T @ P[:p, :p] @ self._vectors, P[p, :p] @ self._vectors])
+
+    def _extent(self, contrast: FloatArray, kept: NDArray[np.bool_]) -> "_Extent | None":
+        """Return the extent of the kept set along a contrast, for the privacy noise; None if it is unbounded.
+
+        In these directions the noise of M has the covariance of isotropic noise, G = I, but for terms of rank 3. The
+        kept coefficients b have |level - slope b|^2 <= q g'Qg, g = (-b, 1), where Q = a G + B S B' is the variance of
+        the noise along u, the direction of the score that moves the contrast.
+        """
+        error, p, a = self.error, self.n_features, self._variance
+        slope, level = self._score(kept)
+        along = contrast[kept]
+        u = along / slope
+        size = float(np.linalg.norm(u))
+        u = u / size if size > 0 else u
+        _, of_target, lever = self._along[:, kept]
+        B, B_target = np.zeros((len(u), 3)), np.zeros(3)
+        B[:, 0], B[:, 1] = u, lever
+        B_target[:2] = of_target @ u, error.lever[p]
+        if error.count:
+            counted = self._counted[:, kept]
+            B[:, 2], B_target[2] = counted[:p][kept] @ u, counted[p] @ u
+        levered = float(lever @ u)
+        traces = np.array([1.0, -levered, 0.0])
+        S = np.diag([a, -2 * error.beside * levered**2, error.count]) + error.shared * np.outer(traces, traces)
+        S[2] -= error.count_shared * traces
+        S[:, 2] -= error.count_shared * traces
+        q = self._quantile**2
+        raw = self._values[kept] ** 2 - q * a
+        if raw.min() <= 0 or not _below_one(q * S, B.T @ (B / raw[:, None])):
+            return None
+        D = 1 / (slope**2 - q * a)
+        inner = np.linalg.solve(np.eye(3) - q * S @ (B.T @ (D[:, None] * B)), q * S)
+        linear = slope * level - q * (a * of_target + B @ (S @ B_target))
+
+        def solved(y: FloatArray) -> FloatArray:
+            return np.asarray(D * y + D * (B @ (inner @ (B.T @ (D * y)))))
+
+        constant = float(level @ level) - q * (a * float(error.products[p, p]) + float(B_target @ S @ B_target))
+        centre = solved(linear)
+        allowance = max(0.0, float(linear @ centre) - constant)
+        score_variance = float(np.sum(u**2 * self._values[kept]))
+        return _Extent(float(along @ centre), max(0.0, float(along @ solved(along))), allowance, q * a, score_variance)
+
+    def _errors(self, c: FloatArray) -> tuple[float, float]:
+        """Return the standard errors of noise and of sampling, to first order."""
+        if not self.bounded:
+            return math.inf, math.inf
+        lean = self._inverse @ c
+        sampling = self.per_row * max(self._residual, self._residual_noise) * float(c @ lean)
+        return math.sqrt(max(0.0, float(lean @ self._noise @ lean))), math.sqrt(sampling)
+
+    # Fitted means.
+
+    def fitted_mean(self, mean: FloatArray, row: FloatArray, bound: float | None = None) -> Estimate:
+        """Return the estimate of the mean of the target at a row of features.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (p + 1,)
+            The released means of the features and of the target, about the origin that rows were shifted to.
+        row : ndarray of shape (p,)
+        bound : float, optional
+            As in `contrast`.
+        """
+        p, error, towards = self.n_features, self.error, self._towards
+        slope = self.contrast(row - mean[:p], bound)
+        lean = np.append(self._inverse @ (mean[:p] - row), 0.0)
+        weights = (np.outer(lean, towards) + np.outer(towards, lean)) / 2
+        apart = error.mean * float(towards @ towards) + error.count * float(towards @ mean) ** 2
+        if error.constant:  # the noise of the mean is part of that of the matrix
+            apart += 4 * error.beside / error.constant * float(towards @ weights @ error.lever)
+        by_slope = slope.noise_error if self.bounded else 0.0
+        noise = max(0.0, by_slope**2 + apart)
+        sampling = self.per_row * max(self._residual, self._residual_noise)
+        squares = (slope.interval - np.mean(slope.interval)) ** 2 if slope.resolved else np.array([math.inf, math.inf])
+        squares = np.maximum(squares + self._quantile**2 * (noise - by_slope**2), self._quantile**2 * noise)
+        squares += error.normal**2 * sampling * self.population
+        middle = mean[p] + (float(np.mean(slope.interval)) if slope.resolved else 0.0)
+        return Estimate(
+            float(mean[p]) + slope.value,
+            middle + np.array([-1.0, 1.0]) * np.sqrt(squares),
+            math.sqrt(noise) if self.bounded else math.inf,
+            math.hypot(slope.sampling_error, math.sqrt(sampling)),
+            slope.resolved_share,
+        )
+
+    # Shares of the variance of the target.
+
+    @property
+    def r2(self) -> float:
+        """Share of the variance of the target that least squares explain."""
+        total = float(self.matrix[-1, -1])
+        return float(np.clip(1 - self._residual / total, 0.0, 1.0)) if total > 0 else 0.0
+
+    def r2_interval(self, bound: float | None = None) -> FloatArray:
+        """Return an interval for the share of the variance of the target that least squares explain.
+
+        It only grows with further features, so the directions above the edge of the noise give the lower end. The upper
+        end is 1 if there are others and no bound on the coefficients.
+        """
+        p, error = self.n_features, self.error
+        total = float(self.matrix[-1, -1])
+        if total <= _VISIBLE * math.sqrt(float(error.entry_variances()[-1, -1])):
+            return np.array([0.0, 1.0])
+        edge = 2 * math.sqrt(self._variance) * (math.sqrt(p) + _BEYOND_EDGE)
+        above = self._values > edge
+        low, high = self._r2_of(above, total)
+        if above.all() or high >= 1:
+            return np.array([low, high])
+        if bound is None:
+            return np.array([low, 1.0])
+        # They may explain as much more as their variance allows.
+        hidden = np.linalg.qr(self._vectors[:, ~above])[0]
+        longest = float(np.linalg.eigvalsh(hidden.T @ error.products[:p, :p] @ hidden)[-1]) * bound**2
+        more = longest * (max(float(self._values[~above][-1]), 0.0) + edge) / total
+        return np.array([low, min(1.0, high + more)])
+
+    def _r2_of(self, above: NDArray[np.bool_], total: float) -> tuple[float, float]:
+        """Return the interval for the features along some directions.
+
+        The residual variance g'Mg is stationary in b, so that its first-order error is g'Ng alone; to second order it
+        comes out too small by e'M_xx^(-1)e, where e is the noise of the residual.
+        """
+        p, error = self.n_features, self.error
+        vectors, values = self._vectors[:, above], self._values[above]
+        inverse = (vectors / values) @ vectors.T
+        towards = np.append(-inverse @ self.matrix[:p, p], 1.0)
+        product = inverse @ error.residual_covariance(towards)[:p, :p]
+        residual = float(towards @ self.matrix @ towards)
+        weights = -np.outer(towards, towards) / total
+        weights[-1, -1] += residual / total**2
+        sampled = self.per_row * self.population
+        each = sampled * residual / total
+        r2 = 1 - (residual + float(np.trace(product))) / total - each * len(values)
+        noise = error.variance(weights) + 2 * float(np.sum(product * product.T)) / total**2
+        share = min(max(r2, 0.0), 1.0)
+        chance = 4 * sampled * share * (1 - share) ** 2 + 2 * each**2 * len(values)
+        square = self._quantile**2 * noise + error.normal**2 * chance
+        # A larger share has a larger error than this one, from 0 on like its root: so the upper end solves
+        # (r - r2)^2 = square + growth (r - share), and the lower end need not.
+        steepest = float(np.max(np.real(np.linalg.eigvals(product)))) / total
+        growth = 4 * (1 - share) ** 2 * (self._quantile**2 * steepest + error.normal**2 * each)
+        below = share - r2
+        inside = (growth / 2 - below) ** 2 + square - below**2
+        upper = share + max(growth / 2 - below + math.sqrt(max(inside, 0.0)), math.sqrt(square) - below)
+        return min(max(r2 - math.sqrt(square), 0.0), 1.0), min(max(upper, 0.0), 1.0)
+
+    # Features that can be resolved.
+
+    def hidden_features(self) -> list[int]:
+        """Return features to leave out so that all others have finite intervals, each with a large part in the noise.
+
+        Their variation beside the other features is below the noise.
+        """
+        kept = list(range(self.n_features))
+        fit, tail = self, ndtr(-self.error.normal)
+        while kept:
+            # The intervals of what is left pay for the choice, and are wider by so much.
+            wider = -float(ndtri(tail / (1 + self.n_features - len(kept)))) / self.error.normal
+            hidden = ~fit._resolved(self._quantile * wider)
+            if not hidden.any():
+                break
+            weights = np.sum(np.square(fit._vectors[:, hidden]), axis=1) * np.diag(fit.error.products)[:-1]
+            many = max(1, int(np.sum(hidden)) // 4)  # one by one where there are few
+            gone = set(np.argsort(weights)[::-1][:many].tolist())
+            kept = [feature for place, feature in enumerate(kept) if place not in gone]
+            fit = self.of(kept)
+        return [feature for feature in range(self.n_features) if feature not in set(kept)]
+
+    def of(self, features: list[int]) -> "LeastSquares":
+        """Return the same for some of the features."""
+        columns = [*features, self.n_features]
+        matrix = (self.matrix + np.diag(self.error.mean_bias))[np.ix_(columns, columns)]
+        return LeastSquares(matrix, self.error.of(columns), per_row=self.per_row, population=self.population)
+
+
+def _below_one(S: FloatArray, products: FloatArray) -> bool:
+    """Return whether all eigenvalues of S times `products`, which is positive semidefinite, are below 1."""
+    both = S @ products
+    return bool(np.isfinite(both).all()) and float(np.max(np.real(np.linalg.eigvals(both)))) < 1
+
+
+def partial_correlations(fit: LeastSquares, wider: LeastSquares) -> tuple[FloatArray, FloatArray]:
+    """Return the partial correlation of the target with every feature given all others, and intervals.
+
+    Parameters
+    ----------
+    fit : LeastSquares
+    wider : LeastSquares
+        The same with quantiles for three answers at once. Where the noise is more than a fifth of a variance, a partial
+        correlation is between the extremes that its coefficient and two residual variances allow.
+    """
+    p = fit.n_features
+    found, ends = np.zeros(p), np.tile(CORRELATION, (p, 1)).astype(np.float64)
+    if not fit.bounded:
+        return found, ends
+    error, inverse, towards = fit.error, fit._inverse, fit._towards
+    residual = fit._residual
+    noise = error.variance(np.outer(towards, towards))
+    for j in range(p):
+        # The feature beside all others has the variance 1/inverse_jj, along this vector.
+        own = np.append(inverse[:, j] / inverse[j, j], 0.0)
+        variance = 1 / float(inverse[j, j])
+        apart = error.variance(np.outer(own, own))
+        coef, interval = float(fit.coef[j]), wider.contrast(np.eye(p)[j]).interval
+        total = max(residual, 0.0) + coef**2 * variance
+        found[j] = r = float(np.clip(coef * math.sqrt(variance / total), -1.0, 1.0)) if total > 0 else 0.0
+        if variance > DETERMINED_FROM * math.sqrt(apart) and residual > DETERMINED_FROM * math.sqrt(noise):
+            # In units of the residual deviations of the feature and of the target beside all other features.
+            one, other = own / math.sqrt(variance), (towards + coef * own) / math.sqrt(total)
+            weights = (np.outer(one, other) + np.outer(other, one)) / 2
+            weights -= r / 2 * (np.outer(one, one) + np.outer(other, other))
+            square = fit._quantile**2 * error.variance(weights)
+            square += error.normal**2 * fit.per_row * fit.population * (1 - r**2) ** 2
+            ends[j] = np.clip([r - math.sqrt(square), r + math.sqrt(square)], *CORRELATION)
+            low, high = fit.contrast(np.eye(p)[j]).interval
+        else:
+            reach = wider._quantile * np.sqrt([apart, noise])
+            sizes = variance + reach[0] * np.array([-1, 1]), residual + reach[1] * np.array([-1, 1])
+            if wider.population:
+                sizes[0][:] *= 1 + wider.error.normal * math.sqrt(2 * fit.per_row) * np.array([-1, 1])
+                sizes[1][:] *= 1 + wider.error.normal * math.sqrt(2 * fit.per_row) * np.array([-1, 1])
+            low, high = interval
+            ratios = [
+                b * math.sqrt(max(v, 0.0)) / math.hypot(b * math.sqrt(max(v, 0.0)), math.sqrt(max(s, 0.0)) or 1e-300)
+                for b in (low, high)
+                for v in sizes[0]
+                for s in sizes[1]
+            ]
+            ends[j] = min(ratios), max(ratios)
+        # One answer to the question whether it is 0.
+        if low <= 0 <= high:
+            ends[j] = min(ends[j, 0], 0.0), max(ends[j, 1], 0.0)
+    return found, ends

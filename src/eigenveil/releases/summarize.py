@@ -1,0 +1,454 @@
+"""The summary of a release: its tables, facts and notes. Every number comes from a view."""
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from ..display import MAY_BE_NOISE, holds_zero, printable
+from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning
+from ..numerics import FloatArray
+from .origin import ComponentsRequest, RegressionRequest, SparseRequest
+from .regression import Regression
+from .summary import Column, Summary, Table, Value
+
+if TYPE_CHECKING:
+    from .record import Release
+
+_Result = TypeVar("_Result")
+MAY_BE_ZERO, NOT_DETERMINED_MARK = "may be 0", "not determined"
+
+
+def shown_names(release: "Release") -> tuple[str, ...]:
+    """Return the names of the features as they are shown; x0, x1, ... where the release has none."""
+    names, width = release.feature_names, release.n_features
+    if names is None or len(names) != width:
+        return tuple(f"x{position}" for position in range(width))
+    return tuple(map(printable, names))
+
+
+def noted(release: "Release", read: Callable[["Release"], _Result]) -> tuple[_Result, tuple[str, ...]]:
+    """Return what is read of a release, and the warnings about its noise as notes with the names of the features."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NoiseWarning)
+        found = read(release)
+    heard = dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, NoiseWarning))
+    return found, tuple(by_name(warning, shown_names(release)) for warning in heard)
+
+
+def by_name(warning: str, names: tuple[str, ...]) -> str:
+    """Return a warning with feature names in place of x0, x1, ...: a table shows all names anyway."""
+    if any(re.fullmatch(r"x\d+", name) for name in names):
+        return warning
+    return re.sub(r"\bx(\d+)\b", lambda at: names[int(at[1])] if int(at[1]) < len(names) else at[0], warning)
+
+
+def summarize(
+    release: "Release",
+    target: int | str | None = None,
+    features: Sequence[int | str] | None = None,
+    *,
+    alpha: float | None = None,
+    base: Mapping[str, str] | None = None,
+) -> Summary:
+    """Return the tables of a release with the error of every number. Spends no budget.
+
+    With `target`, and for `PrivateRidge`, a regression; for components, their variances and loadings; otherwise means,
+    standard deviations and correlations.
+
+    Parameters
+    ----------
+    target : int or str, optional
+        The column to predict.
+    features : sequence, optional
+        The columns to predict from; all others by default. A column of the schema stands for its features.
+    alpha : float, optional
+        Regularization, as in `regress`; 0, least squares, by default, and for `PrivateRidge` that of the fit.
+    base : mapping, optional
+        Base level of categorical columns, by name; for least squares the first category by default. Coefficients of the
+        other categories are differences from it.
+
+    Examples
+    --------
+    >>> from eigenveil import PrivateCovariance
+    >>> rows = np.random.default_rng(0).normal(size=(50_000, 2)) @ [[1.0, 0.5], [0.0, 1.0]]
+    >>> release = PrivateCovariance(epsilon=1.0, bounds=(-5, 5)).fit(rows).release_
+    >>> [table.title.partition(",")[0] for table in release.summary().tables]
+    ['Means', 'Standard deviations', 'Correlations']
+    >>> release.summary(1).tables[0].rows[0][0]
+    'x0'
+    """
+    request = release.origin.request
+    asked = not (features is None and alpha is None and base is None)
+    if target is None and isinstance(request, RegressionRequest) and release.matrix.has_known_noise:
+        target, alpha = request.target % release.n_features, request.alpha if alpha is None else alpha
+        base = base if asked else {}  # as `release.regression` has it
+    elif target is not None and alpha is None:
+        alpha = 0.0
+    elif target is None and asked:
+        raise InvalidParameterError("features, alpha and base are for a regression; give target too.")
+    if target is not None:
+        regression = _asked(release, target, features, alpha, base)
+        parts, heard = noted(release, lambda one: _regression(one, regression))
+    elif isinstance(request, ComponentsRequest | SparseRequest) or not release.matrix.has_matrix:
+        parts, heard = noted(release, _components)
+    else:
+        parts, heard = noted(release, _matrix)
+    title, facts, tables, notes = parts
+    return Summary(title, {**_facts(release), **facts}, tables, tuple(dict.fromkeys((*notes, *heard))))
+
+
+_Parts: TypeAlias = tuple[str, dict[str, str | int], tuple[Table, ...], list[str]]
+_NOISE, _POPULATION = "95 % noise only", "95 % population"
+_ERRORS = (
+    Column("estimate", "estimate"),
+    Column("noise_error", "s.e. noise", "error"),
+    Column("sampling_error", "s.e. sampling", "error"),
+    Column("noise_interval", _NOISE, "interval"),
+    Column("population_interval", _POPULATION, "interval"),
+)
+_MARK = Column("mark", "note", "text")
+
+
+def _facts(release: "Release") -> dict[str, str | int]:
+    origin = release.origin
+    facts: dict[str, str | int | None] = {
+        release.guarantee.unit.counted.capitalize(): release.n_rows,
+        "Privacy": str(release.guarantee),
+        "Mechanism": origin.mechanism,
+        "Statistic": origin.row_rule.statistic,
+        "Released": origin.created or None,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _knows_sampling(release: "Release") -> bool:
+    """Whether errors of sampling can be computed: the number of rows is known, and there are intervals at all."""
+    return release.intervals.unavailable is None and release.n_rows is not None
+
+
+def _notes(release: "Release") -> Iterator[str]:
+    """Yield what the columns mean, and what they assume."""
+    intervals = release.intervals
+    if intervals.unavailable is not None:
+        yield f"No standard errors and intervals: {intervals.unavailable[0].lower()}{intervals.unavailable[1:]}"
+        return
+    population = (
+        "Population: also covers sampling error, assuming independent rows and the fourth moments of a Gaussian "
+        "distribution."
+        if _knows_sampling(release)
+        else f"The number of {release.matrix.counted} is not known, so sampling error is not either."
+    )
+    yield f"Noise only: for {intervals.about}; covers the privacy noise. {population}"
+    yield f"{MAY_BE_NOISE}: the noise-only interval contains 0. {MAY_BE_ZERO}: the population interval does."
+    if release.origin.may_clip:
+        yield "Rows may have been clipped. Clipping is not noise: intervals do not cover its bias."
+
+
+_SHRUNK = "Estimates are shrunk to reduce noise. Standard errors are those before; intervals hold the estimate."
+
+
+def _pair(ends: Any) -> tuple[float, float] | None:
+    return None if ends is None else (float(ends[0]), float(ends[1]))
+
+
+def _at(values: Any, place: Any) -> Any:
+    return None if values is None else values[place]
+
+
+def _real(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _mark(noise: Any, population: Any) -> str:
+    """Return the mark of a value that is not distinguishable from 0."""
+    if noise is None:
+        return ""
+    if not np.isfinite(noise).all():
+        return NOT_DETERMINED_MARK
+    if holds_zero(noise):
+        return MAY_BE_NOISE
+    return MAY_BE_ZERO if population is not None and holds_zero(population) else ""
+
+
+def _errors_of(estimate: Any, errors: Any, noise: Any, population: Any) -> tuple[Value, ...]:
+    """Return the cells of `_ERRORS`; `errors` is a pair of standard errors."""
+    first, second = (None, None) if errors is None else errors
+    return _real(estimate), _real(first), _real(second), _pair(noise), _pair(population)
+
+
+# The matrix: means, standard deviations, correlations.
+
+
+def _matrix(release: "Release") -> _Parts:
+    names, matrix, tables, notes = shown_names(release), release.matrix, [], list(_notes(release))
+    release.spectrum.warn_of_features()
+    if matrix.centred and release.origin.row_rule.keeps_lengths:
+        tables.append(_means(release, names))
+    if release.origin.row_rule.keeps_lengths:
+        tables.append(_spreads(release, names))
+    if len(names) > 1:
+        tables.append(_correlations(release, names))
+        if release.intervals.unavailable is None:
+            notes.append(
+                "Intervals of correlations are simultaneous: all together hold the true values with probability 95 %. "
+                "Their factor is the quantile of the largest standardized error (max-t), simulated from the known "
+                "distribution of the noise."
+            )
+            tested = "that Kendall's tau, and so its sine, is 0" if matrix.of_signs else "that the correlation is 0"
+            notes.append(
+                f"Adjusted p: test {tested} in the {'population' if _knows_sampling(release) else 'data'}. Among the "
+                "pairs with at most 0.05, an expected share of at most 5 % are false discoveries (Benjamini and "
+                "Yekutieli, for any dependence)."
+            )
+    if release.intervals.unavailable is None:
+        notes.insert(1, _SHRUNK)
+    centred = "covariance" if matrix.centred else "second moments about the origin"
+    what = "correlations" if not release.origin.row_rule.keeps_lengths else centred
+    return f"Private {what} of {len(names)} features", {"Features": release.features_counted}, tuple(tables), notes
+
+
+def _means(release: "Release", names: Sequence[str]) -> Table:
+    view, known = release.intervals, _knows_sampling(release)
+    errors, noise = view.standard_errors("mean"), view.mean()
+    population = view.mean(of="population") if known else None
+    rows = [
+        (name, *_errors_of(release.mean[i], _both(errors, i), _at(noise, i), _at(population, i)))
+        for i, name in enumerate(names)
+    ]
+    return Table("Means", (Column("feature", "feature", "text"), *_ERRORS), tuple(rows))
+
+
+def _both(errors: tuple[FloatArray, FloatArray | None] | None, place: Any) -> Any:
+    return None if errors is None else (errors[0][place], _at(errors[1], place))
+
+
+def _spreads(release: "Release", names: Sequence[str]) -> Table:
+    """Return standard deviations: roots of variances and of the ends of their intervals."""
+    view, below = release.intervals, release.spectrum.features_below_noise
+    variances = np.maximum(np.diag(np.asarray(release.covariance)), 0.0)
+    errors, noise = view.standard_errors("covariance"), view.covariance()
+    population = view.covariance(of="population") if _knows_sampling(release) else None
+    rows = []
+    for i, name in enumerate(names):
+        size = math.sqrt(variances[i])
+        both = _both(errors, (i, i))
+        # The root of a variance that may be 0 has no standard error.
+        roots = None if both is None else [_root_error(one, size, i in below) for one in both]
+        ends = [None if one is None else np.sqrt(np.maximum(one[i, i], 0.0)) for one in (noise, population)]
+        rows.append((name, *_errors_of(size, roots, *ends), MAY_BE_NOISE if i in below else ""))
+    title = "Standard deviations" if release.matrix.centred else "Root mean squares"
+    return Table(title, (Column("feature", "feature", "text"), *_ERRORS, _MARK), tuple(rows))
+
+
+def _root_error(error: float | None, size: float, lost: bool) -> float | None:
+    if error is None:
+        return None
+    return math.nan if lost or size == 0 else float(error) / (2 * size)
+
+
+def _correlations(release: "Release", names: Sequence[str]) -> Table:
+    """Return the correlations of all pairs, those with the largest first."""
+    view, known = release.intervals, _knows_sampling(release)
+    correlation, errors = np.asarray(release.correlation), view.standard_errors("correlation")
+    noise = view.correlation(simultaneous=True)
+    population = view.correlation(of="population", simultaneous=True) if known else None
+    tests = view.correlation_tests(of="population" if known else "data")
+    places = np.transpose(np.triu_indices(len(names), 1))
+    order = np.argsort(-np.abs(correlation[tuple(places.T)]), kind="stable")
+    rows = []
+    for i, j in (tuple(map(int, places[at])) for at in order):
+        ends = _at(noise, (i, j)), _at(population, (i, j))
+        cells = _errors_of(correlation[i, j], _both(errors, (i, j)), *ends)
+        adjusted = None if tests is None else float(tests.adjusted_p_values[i, j])
+        rows.append((names[i], names[j], *cells, adjusted, _mark(*ends)))
+    about = "" if noise is None else ", simultaneous intervals"
+    return Table(
+        f"Correlations{about}",
+        (
+            Column("feature", "feature", "text"),
+            Column("with", "with", "text"),
+            *_ERRORS,
+            Column("adjusted_p_value", "adjusted p", "p"),
+            _MARK,
+        ),
+        tuple(rows),
+    )
+
+
+# Components.
+
+
+def _components(release: "Release") -> _Parts:
+    names, spectrum, request = shown_names(release), release.spectrum, release.origin.request
+    notes, sparse = list(_notes(release)), isinstance(request, SparseRequest)
+    facts: dict[str, str | int] = {"Features": release.features_counted}
+    title = f"Private {'sparse ' if sparse else ''}principal components of {len(names)} features"
+    try:
+        components = release.components
+    except (InvalidDataError, InvalidParameterError):
+        if release.mechanism is not None:
+            raise
+        return title, facts, (), [*notes, "This version of eigenveil cannot compute components from this release."]
+    errors, known = spectrum.loading_errors(), _knows_sampling(release)
+    population = spectrum.loading_errors(of="population") if known else None
+    if not spectrum.ordered:
+        notes.append("The directions span the released subspace and have no order of importance.")
+    if release.explained_variance is None:
+        notes.append("Only directions were released, so there are no variances.")
+    elif release.explained_variance_interval is not None:
+        notes.append("Intervals of variances and shares are for the privacy noise, each by itself.")
+    if release.above_noise is not None:
+        notes.append(
+            "Above the noise: noise alone would not give such an eigenvalue; too many in at most 1 of 20 releases. "
+            "Determined: the 95 % bound of the angle to the true component is below 90°; angle is the expected one."
+        )
+    if errors is not None:
+        notes.append(
+            "Bands of loadings are simultaneous, for all loadings of the components that are determined: max-t, "
+            "simulated from the known distribution of the noise. The sign of a whole component has no meaning."
+        )
+    else:
+        why = "sparse" if sparse else "sampled" if spectrum.drawn_directions is not None else "these"
+        notes.append(f"The errors of {why} directions and of their loadings are not known.")
+    tables = (_scree(release, errors, population), _loadings(release, names, components, errors, population))
+    return title, facts, tables, notes
+
+
+def _scree(release: "Release", errors: Any, population: Any) -> Table:
+    spectrum = release.spectrum
+    columns = (
+        Column("component", "component", "text"),
+        Column("variance", "variance"),
+        Column("variance_interval", _NOISE, "interval"),
+        Column("share", "share", "share"),
+        Column("share_interval", _NOISE, "shares"),
+        Column("above_noise", "above noise", "yes"),
+        Column("angle", "angle", "angle"),
+        Column("angle_bound", "bound", "angle"),
+        Column("angle_bound_population", "bound, pop.", "angle"),
+        Column("determined", "determined", "yes"),
+    )
+    variances, ends = release.explained_variance, release.explained_variance_interval
+    shares, share_ends = release.explained_variance_ratio, spectrum.explained_variance_ratio_interval
+    rows = []
+    for i in range(len(release.components)):
+        above = _at(release.above_noise, i)
+        rows.append(
+            (
+                str(i + 1),
+                _real(_at(variances, i)),
+                _pair(_at(ends, i)),
+                _real(_at(shares, i)),
+                _pair(_at(share_ends, i)),
+                None if above is None else bool(above),
+                None if errors is None else float(errors.angle[i]),
+                None if errors is None else float(errors.angle_bound[i]),
+                None if population is None else float(population.angle_bound[i]),
+                None if errors is None else not bool(errors.undetermined[i]),
+            )
+        )
+    return Table("Components", columns, tuple(rows))
+
+
+def _loadings(release: "Release", names: Sequence[str], components: FloatArray, errors: Any, population: Any) -> Table:
+    """Return the loadings of every component, the largest first; of sparse components those that are not 0."""
+    bands = release.spectrum.loading_bands()
+    wider = None if population is None else release.spectrum.loading_bands(of="population")
+    sparse, rows = isinstance(release.origin.request, SparseRequest), []
+    for i, direction in enumerate(components):
+        for j in np.argsort(-np.abs(direction), kind="stable"):
+            if sparse and direction[j] == 0:
+                continue
+            lost = errors is not None and bool(errors.undetermined[i])
+            both = None if errors is None else (errors.standard_errors[i, j], _sampling(errors, population, i, j))
+            ends = _at(bands, (i, j)), _at(wider, (i, j))
+            cells = _errors_of(direction[j], (math.nan, math.nan) if lost else both, *ends)
+            rows.append((str(i + 1), names[j], *cells, NOT_DETERMINED_MARK if lost else _mark(*ends)))
+    columns = (Column("component", "component", "text"), Column("feature", "feature", "text"), *_ERRORS, _MARK)
+    return Table("Loadings" if bands is None else "Loadings, simultaneous bands", columns, tuple(rows))
+
+
+def _sampling(errors: Any, population: Any, i: int, j: int) -> float | None:
+    """Return the part of the standard error of a loading that sampling adds."""
+    if population is None:
+        return None
+    if population.undetermined[i]:
+        return math.nan
+    return _beyond(population.standard_errors[i, j], errors.standard_errors[i, j])
+
+
+def _beyond(both: float, noise: float) -> float:
+    """Return the error that adds to the one of the noise; unknown where both are infinite."""
+    return math.sqrt(max(0.0, both**2 - noise**2)) if math.isfinite(both) else math.nan
+
+
+# Regressions.
+
+
+def _asked(
+    release: "Release",
+    target: int | str,
+    features: Sequence[int | str] | None,
+    alpha: float | None,
+    base: Mapping[str, str] | None,
+) -> Callable[[str], Regression]:
+    """Return the regression that was asked for, as a function of what its intervals are about."""
+    position, names = release.matrix.position(target), release.feature_names or ()
+    used = () if release.origin.schema is None else release.origin.schema.used
+    own = next((one.features for one in used if names and names[position] in one.features), ())
+    if features is None and len(own) > 1:  # the features of one column determine each other
+        features = [name for name in names if name not in own]
+    if base and not alpha:  # columns that are not named have a base level too
+        chosen = range(release.n_features) if features is None else release.matrix.positions(features)
+        there = {names[one] for one in chosen} if names else set()
+        first = {one.name: one.categories[0] for one in used if one.kind == "category" and {*one.features} <= there}
+        base = {**first, **base}
+    return lambda of: release.regress(position, features, alpha=alpha, of=of, base=base)
+
+
+def _regression(release: "Release", regression: Callable[[str], Regression]) -> _Parts:
+    names, known = shown_names(release), _knows_sampling(release)
+    fit, wider = regression("data"), regression("population") if known else None
+    facts: dict[str, str | int] = {
+        "Target": names[fit.target],
+        "Method": f"ridge, alpha = {fit.alpha:.4g} on the scale of one row" if fit.alpha else "least squares",
+    }
+    tables, notes = [_coefficients(release, "Coefficients", fit, wider, names)], [*_notes(release), *fit.notes]
+    if fit.reduced is not None:
+        other = None if wider is None else wider.reduced
+        other = other if other is not None and other.features == fit.reduced.features else None
+        title = "Regression on the features that can be resolved"
+        tables.append(_coefficients(release, title, fit.reduced, other, names))
+        notes += fit.reduced.notes
+    ends = [None if one is None else _pair(one.r2_interval) for one in (fit, wider)]
+    columns = (Column("quantity", "quantity", "text"), *(_ERRORS[place] for place in (0, 3, 4)))
+    tables.append(Table("Fit", columns, (("R²", float(fit.r2), *ends),)))
+    said = {_without_numbers(note) for note in notes}
+    notes += [] if wider is None else [note for note in wider.notes if _without_numbers(note) not in said]
+    return f"Private regression of {names[fit.target]}", facts, tuple(tables), notes
+
+
+def _without_numbers(note: str) -> str:
+    return re.sub(r"\d[\d.e-]*", "", note)
+
+
+def _coefficients(
+    release: "Release", title: str, fit: Regression, wider: Regression | None, names: Sequence[str]
+) -> Table:
+    rows: list[tuple[Value, ...]] = []
+    for place, feature in enumerate(fit.features):
+        ends = fit.coef_interval[place], None if wider is None else wider.coef_interval[place]
+        errors = fit.noise_error[place], None if wider is None else wider.sampling_error[place]
+        rows.append((names[feature], *_errors_of(fit.coef[place], errors, *ends), _mark(*ends)))
+    if release.matrix.centred:
+        at, of_all = fit.fitted_mean(np.zeros(len(fit.features))), None
+        if wider is not None:
+            of_all = wider.fitted_mean(np.zeros(len(fit.features)))
+        ends = at.interval, None if of_all is None else of_all.interval
+        errors = at.noise_error, None if of_all is None else of_all.sampling_error
+        rows.append(("intercept", *_errors_of(fit.intercept, errors, *ends), _mark(*ends)))
+    return Table(title, (Column("feature", "feature", "text"), *_ERRORS, _MARK), tuple(rows))
