@@ -1,4 +1,4 @@
-// Shows one page after the other in a frame of a given width and theme, and writes what it finds as JSON.
+// Shows one page after the other in a frame of a given width and theme, and reports what it finds.
 // A frame, since a window of headless Chromium is never narrower than 500 pixels.
 const seen = (view, e) => !e.closest(".skip") && view.getComputedStyle(e.closest("thead") ?? e).position !== "absolute";
 
@@ -74,5 +74,5 @@ async function shown({ page, width, theme, axe }) {
 addEventListener("load", async () => {
   const results = [];
   for (const wanted of JSON.parse(document.getElementById("wanted").textContent)) results.push(await shown(wanted));
-  document.getElementById("found").textContent = JSON.stringify(results);
+  report(results);
 });

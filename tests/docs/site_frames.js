@@ -1,4 +1,4 @@
-// Opens pages of the site in a frame of a given width, runs axe-core in each, and writes what it finds as JSON.
+// Opens pages of the site in a frame of a given width, runs axe-core in each, and reports what it finds.
 async function looked(wanted) {
   const frame = document.createElement("iframe");
   frame.width = wanted.width;
@@ -34,5 +34,5 @@ async function looked(wanted) {
 addEventListener("load", async () => {
   const results = [];
   for (const wanted of JSON.parse(document.getElementById("wanted").textContent)) results.push(await looked(wanted));
-  document.getElementById("found").textContent = JSON.stringify(results);
+  report(results);
 });

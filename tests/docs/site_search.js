@@ -1,4 +1,4 @@
-// Types each query into the search of the site, waits for its results, and posts the titles and addresses of the first.
+// Types each query into the search of the site, waits for its results, and reports the titles and addresses of the first.
 const wait = ms => new Promise(done => setTimeout(done, ms));
 const deep = root => [...root.querySelectorAll("*")].flatMap(e => [e, ...(e.shadowRoot ? deep(e.shadowRoot) : [])]);
 
@@ -30,5 +30,5 @@ addEventListener("load", async () => {
     await until(() => links().length ? current() : ++empty > 100);
     results[query] = links().slice(0, 3).map(e => [new URL(e.href).pathname, e.textContent]);
   }
-  await fetch("/found", { method: "POST", body: JSON.stringify(results) });
+  report(results);
 });

@@ -2,18 +2,18 @@
 
 import html
 import re
-import shutil
-import subprocess
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+import browser
+from browser import needs_chromium
+
 pytest.importorskip("latex2mathml", reason="needs the docs extra")
 zensical_config = pytest.importorskip("zensical.config", reason="needs the docs extra")
 markdown = pytest.importorskip("markdown")
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -120,29 +120,28 @@ def test_no_line_breaks_before_the_comma_after_a_formula(render):
     assert re.fullmatch(r'<p>So <span class="unbroken">\(<math.*</math>,</span> and</p>', render("So ($x$, and"))
 
 
-PHONE = """<!DOCTYPE html><meta charset="utf-8"><style>{style} math {{ font-size: 16px }}
-body {{ margin: 0; width: 328px }}</style>{page}<pre id="found"></pre><script>
-const wide = [...document.querySelectorAll(".formula, .unbroken")].filter(e => e.getBoundingClientRect().right > 329);
-document.getElementById("found").textContent = wide.map(e => e.textContent).join("\\n");
-</script>"""
+PHONE = """addEventListener("load", () => {
+  document.body.innerHTML = document.getElementById("shown").textContent;
+  const wide = [...document.querySelectorAll(".formula, .unbroken")].filter(e => e.getBoundingClientRect().right > 329);
+  report(wide.map(e => e.textContent));
+});"""
 
 
-def wider_than_a_phone(page: str, folder: Path) -> str:
+def wider_than_a_phone(page: str, folder: Path) -> list[str]:
     """Return the formulas of a page that reach beyond the screen of a phone, in a real browser."""
     style = (DOCS / "formulas.css").read_text(encoding="utf-8")
-    (folder / "page.html").write_text(PHONE.format(style=style, page=page), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=600,800", "--dump-dom"]
-    run = subprocess.run([CHROMIUM, *options, str(folder / "page.html")], capture_output=True, text=True, check=True)
-    return re.findall(r'<pre id="found">(.*?)</pre>', run.stdout, flags=re.DOTALL)[-1]
+    shown = f"<style>{style} math {{ font-size: 16px }} body {{ margin: 0; width: 328px }}</style>{page}"
+    with browser.served(folder) as server:
+        return browser.looked_at(server, folder / "profile", PHONE, "--window-size=600,800", shown=shown)[0]
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@needs_chromium
 def test_no_formula_is_wider_than_a_phone(render, tmp_path):
     pages = "".join(render(path.read_text(encoding="utf-8")) for path in PAGES)
     pages = re.sub(r"<table>.*?</table>", "", pages, flags=re.DOTALL)  # tables scroll by themselves
     found = sorted(set(re.findall(r'<span class="(?:unbroken|formula)">.*?</span>', pages, flags=re.DOTALL)))
     assert len(found) > 1000
-    assert wider_than_a_phone("".join(f"<p>{formula}</p>" for formula in found), tmp_path) == ""
+    assert wider_than_a_phone("".join(f"<p>{formula}</p>" for formula in found), tmp_path) == []
 
 
 # The controls: each of these is a mistake that the tests above must find.
@@ -175,7 +174,7 @@ def test_code_is_no_formula(render):
     assert raw(page) == [] == eaten(page)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@needs_chromium
 def test_a_formula_that_is_too_wide_is_found(render, tmp_path):
     word = "x" * 60
-    assert wider_than_a_phone(render(f"So ${word}$ is.\n\n$$\ny{word}\n$$\n"), tmp_path) == word
+    assert wider_than_a_phone(render(f"So ${word}$ is.\n\n$$\ny{word}\n$$\n"), tmp_path) == [word]

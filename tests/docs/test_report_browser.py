@@ -1,27 +1,22 @@
 """The report in a real browser: three widths, both themes, rules of accessibility; nothing overflows, nothing loads."""
 
-import html
 import json
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import browser
+from browser import AXE, needs_axe, needs_chromium
 from eigenveil import Guarantee, PrivacyLedger, PrivatePCA, Release, RowBound, Schema, score_map
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import Statement, render_report
 from eigenveil.tables.schema import Column
 from made_releases import directions_by_hand, drawn, local_release, quietly
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+pytestmark = needs_chromium
 
-ROOT = Path(__file__).parents[2]
-AXE = Path(os.environ.get("EIGENVEIL_AXE", ROOT / "node_modules/axe-core/axe.min.js"))
 SCRIPT = Path(__file__).with_name("report_frames.js").read_text(encoding="utf-8")
 WIDTHS, THEMES = (390, 768, 1280), ("light", "dark")
 CENTRED = RowBound(20.0, constant=20.0)
@@ -133,28 +128,20 @@ def pages(tmp_path_factory) -> dict[str, str]:
     return {"cloud": with_cloud(folder), "sections": with_every_section(folder), **made}
 
 
-def in_chromium(path: Path, profile: Path, *options: str) -> tuple[str, str]:
-    """Return the document after its scripts ran, and what the console said."""
-    command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
-    command += ["--enable-logging=stderr", "--disable-background-networking", "--no-first-run", *options]
-    done = subprocess.run([*command, "--dump-dom", path.as_uri()], capture_output=True, text=True, check=True)
-    return done.stdout, "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)
-
-
 def looked_at(pages: dict[str, str], wanted: list[dict], folder: Path, *options: str) -> list[dict]:
     """Return what a browser finds in every frame that is wanted, by one start of it."""
     axe = AXE.read_text(encoding="utf-8") if any(one.get("axe") for one in wanted) else ""
-    texts = {"axe": axe, "wanted": json.dumps(wanted), **pages}
-    held = "".join(f'<pre hidden id="{name}">{html.escape(text)}</pre>' for name, text in texts.items())
-    path = folder / "frames.html"
-    head, found = '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><body>', '<pre id="found"></pre>'
-    path.write_text(f"{head}{held}{found}<script>{SCRIPT}</script>", encoding="utf-8")
-    # What is awaited is done before the document is written out.
-    document, console = in_chromium(path, folder / "profile", "--virtual-time-budget=10000000", *options)
-    assert console == ""
-    return json.loads(html.unescape(re.search('<pre id="found">(.*?)</pre>', document, re.DOTALL).group(1)))
+    with browser.served(folder) as server:
+        texts = {"axe": axe, "wanted": json.dumps(wanted), **pages}
+        found, console = browser.looked_at(server, folder / "profile", SCRIPT, *options, **texts)
+    assert console == []
+    return found
 
 
+GUARDED = """const frame = document.createElement("iframe");
+frame.onload = () => report(frame.contentWindow.hacked === true);
+frame.src = "/guarded.html";
+document.body.append(frame);"""
 FLAWS = ("outside", "over", "wider", "cut", "cells", "resources", "small")
 
 
@@ -195,9 +182,6 @@ def test_a_reader_who_prefers_dark_gets_it(pages, tmp_path):
     assert found["toggled"]["before"][0] == "rgb(19, 22, 27)"
 
 
-needs_axe = pytest.mark.skipif(
-    not AXE.exists(), reason="needs axe-core: npm install --no-save --no-package-lock axe-core"
-)
 EVERYWHERE = [(width, theme) for width in WIDTHS for theme in THEMES]
 
 
@@ -259,7 +243,7 @@ def test_control_what_is_cut_or_out_of_sight_is_noticed_and_the_policy_stops_scr
     assert found["drawn"] == {"outside", "over"}
     assert found["clipped"] == {"cut"}
     # With the policy of the page in place, the same script and a request do not run, and the console says so.
-    path = tmp_path / "guarded.html"
-    path.write_text(planted, encoding="utf-8")
-    _, console = in_chromium(path, tmp_path / "profile")
-    assert console.count("Content Security Policy") >= 2
+    (tmp_path / "guarded.html").write_text(planted, encoding="utf-8")
+    with browser.served(tmp_path) as server:
+        _, console = browser.looked_at(server, tmp_path / "guarded", GUARDED)
+    assert sum("Content Security Policy" in line for line in console) >= 2

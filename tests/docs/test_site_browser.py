@@ -1,30 +1,19 @@
 """The site in a real browser: rules of accessibility, three widths, both themes; nothing loads from another host."""
 
-import html
 import importlib.util
 import json
-import os
-import re
-import shutil
-import subprocess
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+import browser
+from browser import AXE, needs_axe, needs_chromium
+
 ROOT = Path(__file__).parents[2]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-AXE = Path(os.environ.get("EIGENVEIL_AXE", ROOT / "node_modules/axe-core/axe.min.js"))
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-needs_axe = pytest.mark.skipif(
-    not AXE.exists(), reason="needs axe-core: npm install --no-save --no-package-lock axe-core"
-)
+pytestmark = needs_chromium
 FRAMES, SEARCH = (
     Path(__file__).with_name(f"site_{name}.js").read_text(encoding="utf-8") for name in ("frames", "search")
 )
-COMMAND = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PAGES = ("/", "/tutorials/first_release/", "/reference/api/estimators/", "/gallery/")
 WIDTHS = (400, 1280, 1920)
 SCHEMES = {"light": "default", "dark": "slate"}
@@ -39,62 +28,25 @@ TITLES = {
 }
 
 
-class Server(SimpleHTTPRequestHandler):
-    """Serves a built site, and at /frames the page that looks at it; takes what that page posts."""
-
-    frames, found, posted = "", {}, threading.Event()
-
-    def do_GET(self) -> None:
-        if self.path != "/frames":
-            return super().do_GET()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.end_headers()
-        self.wfile.write(self.frames.encode())
-        return None
-
-    def do_POST(self) -> None:
-        Server.found = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(204)
-        self.end_headers()
-        self.posted.set()
-
-    def log_message(self, *_) -> None:
-        pass
-
-
-def frames(script: str, **texts: str) -> str:
-    held = "".join(f'<pre hidden id="{name}">{html.escape(text)}</pre>' for name, text in texts.items())
-    return f'<!DOCTYPE html><meta charset="utf-8"><body>{held}<pre id="found"></pre><script>{script}</script>'
-
-
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    """Return where the built site is served."""
+def site(tmp_path_factory):
+    """Return what serves the built site."""
     pytest.importorskip("zensical", reason="needs the docs extra")
     spec = importlib.util.spec_from_file_location("build_site", ROOT / "tools" / "build_site.py")
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    site = tool.build(tmp_path_factory.mktemp("site") / "built")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Server, directory=str(site)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with browser.served(tool.build(tmp_path_factory.mktemp("site") / "built")) as server:
+        yield server
 
 
 @pytest.fixture
-def looked_at(address, tmp_path):
+def looked_at(site, tmp_path):
     """Return what opens pages in frames, and returns what a browser finds in each."""
 
     def look(wanted: list[dict], theme: str) -> list[dict]:
-        Server.frames = frames(FRAMES, axe=AXE.read_text(encoding="utf-8"), wanted=json.dumps(wanted))
         scheme = f"--blink-settings=preferredColorScheme={['dark', 'light'].index(theme)}"
-        options = [f"--user-data-dir={tmp_path / theme}", "--window-size=2000,1000", scheme]
-        # What is awaited is done before the document is written out.
-        command = [*COMMAND, *options, "--virtual-time-budget=10000000", "--dump-dom", f"{address}/frames"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return json.loads(html.unescape(re.search('<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL).group(1)))
+        texts = {"axe": AXE.read_text(encoding="utf-8"), "wanted": json.dumps(wanted)}
+        return browser.looked_at(site, tmp_path / theme, FRAMES, "--window-size=2000,1000", scheme, **texts)[0]
 
     return look
 
@@ -132,17 +84,8 @@ def test_control_a_broken_rule_is_found(looked_at):
     assert {one.partition(":")[0] for one in found["violations"]} >= {"image-alt", "color-contrast"}
 
 
-def test_the_search_finds_each_page_first_by_the_words_of_its_title(address, tmp_path):
-    Server.frames = frames(SEARCH, wanted=json.dumps([*TITLES, "zzzqqq"]))
-    # A worker searches, for which virtual time does not wait: the page posts what it found.
-    with subprocess.Popen(
-        [*COMMAND, f"--user-data-dir={tmp_path}", "--remote-debugging-port=0", f"{address}/frames"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as browser:
-        came = Server.posted.wait(300)
-        browser.terminate()
-    assert came
-    assert {title: Server.found[title][0][0] for title in TITLES} == TITLES
-    assert all(Server.found[title][0][1].startswith(title) for title in TITLES)
-    assert Server.found["zzzqqq"] == []
+def test_the_search_finds_each_page_first_by_the_words_of_its_title(site, tmp_path):
+    found, _ = browser.looked_at(site, tmp_path, SEARCH, wanted=json.dumps([*TITLES, "zzzqqq"]))
+    assert {title: found[title][0][0] for title in TITLES} == TITLES
+    assert all(found[title][0][1].startswith(title) for title in TITLES)
+    assert found["zzzqqq"] == []
