@@ -30,7 +30,6 @@ def main() -> None:
         "persons": quick,
         "noise": ["--rounds", "1" if arguments.quick else "3"],
         "federation": quick,
-        "reading": quick,
         "samplers": ["--timeout", "5" if arguments.quick else "20"],
     }
     failed = []

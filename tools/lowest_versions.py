@@ -17,11 +17,11 @@ def lowest_versions(project: dict[str, object]) -> list[str]:
     Examples
     --------
     >>> lowest_versions({"dependencies": ["numpy>=2.0"], "optional-dependencies": {"files": [], "test": ["me[files]"]}})
-    ['numpy==2.0']
+    ['click<8.5', 'numpy==2.0']
     """
     extras: dict[str, list[str]] = project["optional-dependencies"]  # type: ignore[assignment]
     declared: list[str] = [*project["dependencies"], *(line for name in EXTRAS for line in extras[name])]  # type: ignore[misc]
-    found = []
+    found = ["click<8.5"]  # with newer ones typer below 0.26 shows no help on arguments
     for line in declared:
         if line.endswith("]"):  # an extra of our own, which is among them
             continue
