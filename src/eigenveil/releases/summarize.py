@@ -304,7 +304,7 @@ def _components(release: "Release") -> _Parts:
     if release.above_noise is not None:
         notes.append(
             "Above the noise: noise alone would not give such an eigenvalue; too many in at most 1 of 20 releases. "
-            "Determined: the 95 % bound of the angle to the true component is below 90°; angle is the expected one."
+            "Determined: the 95 % bound of the angle to the true component is below 45°; angle is the expected one."
         )
     if errors is not None:
         notes.append(
