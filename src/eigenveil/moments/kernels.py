@@ -68,6 +68,10 @@ class RowsByColumn:
             return part
         return np.asarray(self)[rows] if isinstance(rows, tuple) else self._made(rows)
 
+    def column(self, place: int) -> NDArray[Any]:
+        """Return one column, of its own type."""
+        return self._columns[place][self._rows.start : self._rows.stop]
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("Columns that lie apart do not become an array without a copy.")
@@ -75,7 +79,7 @@ class RowsByColumn:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy lies elsewhere, in this process or in another.
-        return RowsByColumn, ([one[self._rows.start : self._rows.stop] for one in self._columns],)
+        return RowsByColumn, ([self.column(place) for place in range(len(self._columns))],)
 
     def _made(self, rows: Any) -> FloatArray:
         # Columns are contiguous in every frame library, and so they are written to contiguous memory.
@@ -95,7 +99,7 @@ def _type_of(dtype: np.dtype[Any]) -> int | None:
 
 
 class _Table(ctypes.Structure):
-    """How rows lie in memory, as in rows.h."""
+    """How rows lie in memory, as in table.h: all of their columns, or some."""
 
     _fields_ = [
         ("columns", ctypes.c_void_p),
@@ -105,7 +109,7 @@ class _Table(ctypes.Structure):
         ("d", ctypes.c_size_t),
     ]
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, columns: Sequence[int] | None = None) -> None:
         n, d = rows.shape
         if isinstance(rows, RowsByColumn):
             starts, strides, types = rows.starts, rows.strides, rows.types
@@ -113,8 +117,10 @@ class _Table(ctypes.Structure):
             starts = rows.ctypes.data + np.arange(d, dtype=np.intp) * rows.strides[1]
             strides = np.full(d, rows.strides[0], dtype=np.intp)
             types = np.full(d, _type_of(rows.dtype), dtype=np.uint8)
+        if columns is not None:
+            starts, strides, types = (one[list(columns)] for one in (starts, strides, types))
         self._kept = rows, starts, strides, types
-        super().__init__(*(one.ctypes.data for one in (starts, strides, types)), n, d)
+        super().__init__(*(one.ctypes.data for one in (starts, strides, types)), n, starts.size)
 
 
 class _Compared(ctypes.Structure):

@@ -87,7 +87,9 @@ class ProductSum:
             for part in units.pieces(max(1, 4 * _BLOCK_ENTRIES // d), exact):
                 self.add(part.with_rows(part.rows.toarray()))
         else:
-            for part in units.pieces(max(_BLOCK_ENTRIES // d, 4 * d), exact):
+            # one_pass.c works on a few rows at a time, whatever it is given.
+            entries = _BLOCK_ENTRIES if self._upper is None else 4 * _BLOCK_ENTRIES
+            for part in units.pieces(max(entries // d, 4 * d), exact):
                 self._make_room(part.n_units)
                 self._add_units(part)
 
