@@ -452,7 +452,9 @@ def sizes_and_columns(source: Source, preparation: RowPreparation) -> SizesAndCo
     points = [preparation.shift[at] + steps[at] * offsets for at in searched]
     of_rows = preparation.shift, preparation.scale, preparation.unit_weight
     counts: SizesAndColumns = collect(
-        source, partial(SizesAndColumns, *of_rows, points, searched), purpose=f"{_FINDING_NORM} and {CHOICES['medians']}"
+        source,
+        partial(SizesAndColumns, *of_rows, points, searched),
+        purpose=f"{_FINDING_NORM} and {CHOICES['medians']}",
     )
     return counts
 
@@ -537,7 +539,7 @@ def found_medians(
 def _median_steps(preparation: RowPreparation) -> tuple[FloatArray, FloatArray]:
     """Return the steps of every feature between which its median is looked for, and their ends in units of it."""
     assert preparation.half is not None
-    return preparation.half / (MEDIAN_PLACES / 2), np.arange(1, MEDIAN_PLACES + 1) - MEDIAN_PLACES / 2
+    return preparation.half / (MEDIAN_PLACES / 2), np.arange(1.0, MEDIAN_PLACES + 1) - MEDIAN_PLACES / 2
 
 
 def warn_of_features_without_range(source: Source, positions: tuple[int, ...]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InvalidDataError
 from ..numerics import FloatArray, IntArray
 from . import kernels
-from .bound import NOT_FINITE, dense_rows, finite_rows
+from .bound import NOT_FINITE, dense_rows, finite_rows, rows_as_they_lie
 from .comparisons import block_rows, chosen_rows, public_order
 from .counts import RowSizes
 from .kernels import Rows, RowsByColumn
@@ -37,7 +37,7 @@ SIZES = _halves_of_octaves(_FIRST_SIZE, 200)
 _VALUES = _halves_of_octaves(_FIRST_VALUE, _LAST_VALUE)
 # So few points are all compared with a number, which is quicker than to find its place among them.
 _FEW_POINTS = 8
-# As in column_counts.c: points that are this far from even, in steps, or less. A number is then found by its place among
+# As in column_counts.c: points are this far from even, in steps, or less. A number is then found by its place among
 # equal steps, and compared with one point at most on either side.
 _MOST_UNEVEN = 0.25
 
@@ -78,7 +78,7 @@ class ColumnCounts(InThreads):
 
     def _of(self, X: Any) -> tuple[int, list[IntArray]]:
         """Return how many rows a batch has, and their bins; of `Blocks`, of one row of each person."""
-        rows = chosen_rows(X) if isinstance(X, Blocks) else _rows_as_they_lie(without_weights(X))
+        rows = chosen_rows(X) if isinstance(X, Blocks) else rows_as_they_lie(without_weights(X))
         return rows.shape[0], between(rows, self.points, self.columns)
 
     def _add(self, part: tuple[int, list[IntArray]]) -> None:
@@ -199,18 +199,12 @@ class RangeCounts:
         return ColumnCounts.of(points, self.columns, self.n_rows, made)
 
 
-def _rows_as_they_lie(batch: Any) -> Rows:
-    """Return rows that C reads in place, else a copy of them in float64."""
-    in_place = isinstance(batch, RowsByColumn) or (type(batch) is np.ndarray and batch.ndim == 2)
-    return batch if in_place and kernels._type_of(batch.dtype) is not None else dense_rows(batch)
-
-
 def _blocks(batches: Iterable[Any]) -> Iterator[tuple[int, list[Rows]]]:
     """Yield the blocks of `public_order` with their numbers, each as parts of batches, which are not copied."""
     parts: list[Rows] = []
     there, number = 0, 0
     for batch in batches:
-        rows = _rows_as_they_lie(batch)
+        rows = rows_as_they_lie(batch)
         size = block_rows(rows.shape[1])
         while (room := size - there) <= rows.shape[0]:
             yield number, [*parts, rows[:room]]

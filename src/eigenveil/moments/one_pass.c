@@ -19,18 +19,46 @@ void eigenveil_integers(const struct table *table, const double *restrict shift,
     }
 }
 
+/* The groups of rows, by the leading bits of their squared norms: `cells` has that of every cell, from the first on, and
+   a negative number where it is not beyond doubt. */
+struct groups {
+    const int16_t *cells;
+    int64_t n_cells, first_cell;
+    int shift;
+};
+
+INLINE int16_t group_of(const struct groups *groups, double squared)
+{
+    int64_t bits, cell;
+    memcpy(&bits, &squared, sizeof bits);
+    cell = (bits >> groups->shift) - groups->first_cell;
+    return groups->cells[cell < 0 ? 0 : cell >= groups->n_cells ? groups->n_cells - 1 : cell];
+}
+
+/* Count each row in its group. List the places of rows whose group is not beyond doubt in `left`, and return how many
+   they are. */
 FOR_EVERY_PROCESSOR
-void eigenveil_squares(const struct table *table, const double *restrict shift, const double *restrict factor,
-                       double *restrict room, double *restrict squared)
+size_t eigenveil_count_by_norm(const struct table *table, const double *restrict shift, const double *restrict scale,
+                               double *restrict room, const struct groups *groups, int64_t *restrict counts,
+                               int64_t *restrict left)
 {
     int whole = in_rows(table);
+    size_t n_left = 0;
     for (size_t first = 0; first < table->n; first += TILE) {
         size_t many = table->n - first < TILE ? table->n - first : TILE;
+        double squared[TILE];
         ptrdiff_t step;
         const double *rows = rows_from(table, whole, first, many, room, &step);
-        for (size_t i = first; i < first + many; i++, rows += step)
-            squared[i] = change_row(rows, table->d, shift, factor);
+        for (size_t i = 0; i < many; i++)
+            squared[i] = change_row(rows + (ptrdiff_t)i * step, table->d, shift, scale);
+        for (size_t i = 0; i < many; i++) {
+            int16_t group = group_of(groups, squared[i]);
+            left[n_left] = (int64_t)(first + i);
+            n_left += group < 0;
+            counts[group < 0 ? 0 : group] += group >= 0;
+        }
     }
+    return n_left;
 }
 
 /* Look up the group of each row by the leading bits of its squared norm, count the row, and add it, changed by the
@@ -38,10 +66,9 @@ void eigenveil_squares(const struct table *table, const double *restrict shift, 
    exact square, in `left`, and return how many they are. */
 FOR_EVERY_PROCESSOR
 size_t eigenveil_sums_by_norm(const struct table *table, const double *restrict shift, const double *restrict scale,
-                              double limit, double reach, double *restrict room, const int16_t *restrict cells,
-                              int64_t n_cells, int64_t first_cell, int cell_shift, const double *restrict factors,
-                              double *restrict row, int64_t *restrict counts, double *restrict totals,
-                              int64_t *restrict left)
+                              double limit, double reach, double *restrict room, const struct groups *found_by,
+                              const double *restrict factors, double *restrict row, int64_t *restrict counts,
+                              double *restrict totals, int64_t *restrict left)
 {
     int whole = in_rows(table);
     size_t n_left = 0, d = table->d, most = d <= 128 ? TILE : 1 + TILE * 128 / d;
@@ -51,13 +78,8 @@ size_t eigenveil_sums_by_norm(const struct table *table, const double *restrict 
         ptrdiff_t step;
         const double *rows = rows_from(table, whole, first, many, room, &step);
         /* Apart from what follows, which would wait for every single look-up. */
-        for (size_t i = 0; i < many; i++) {
-            double sum = change_row(rows + (ptrdiff_t)i * step, d, shift, scale);
-            int64_t bits, cell;
-            memcpy(&bits, &sum, sizeof bits);
-            cell = (bits >> cell_shift) - first_cell;
-            groups[i] = cells[cell < 0 ? 0 : cell >= n_cells ? n_cells - 1 : cell];
-        }
+        for (size_t i = 0; i < many; i++)
+            groups[i] = group_of(found_by, change_row(rows + (ptrdiff_t)i * step, d, shift, scale));
         for (size_t i = first; i < first + many; i++, rows += step) {
             int16_t group = groups[i - first];
             size_t start = group < 0 ? 0 : (size_t)group * d;
