@@ -104,14 +104,6 @@ def test_nothing_is_looked_for_elsewhere(model):
     assert not any(route.split.medians for _, route in model.plan(5).routes)
 
 
-def test_norms_and_medians_come_from_one_reading(monkeypatch):
-    """Rows are read for both, for norms about the medians, and for the matrix."""
-    purposes, real = [], fit.collect
-    monkeypatch.setattr(fit, "collect", lambda *given, **named: purposes.append(given) or real(*given, **named))
-    PrivatePCA(1, epsilon=1.0, bounds=WIDE, random_state=0).fit(rows(20_000))
-    assert len(purposes) == 3
-
-
 def test_medians_are_found_within_the_range():
     X = rows(20_000) + np.array([1.0, -2.0, 3.0, 0.5, 0.0])
     medians = found(X, Fraction(5))

@@ -361,7 +361,7 @@ def _whole_column(parts: Sequence[Rows], place: int) -> FloatArray:
 def _even(joined: FloatArray, starts: IntArray, sizes: IntArray) -> tuple[float, FloatArray, FloatArray]:
     """Return how far from even the points of any column are, where these begin, and how many steps there are to 1.
 
-    As column_counts.c rounds. Where points are not even it is told that every number is near to one of them.
+    As column_counts.c rounds. Where points are not even, every number counts as near to one of them, and is searched.
     """
     low, high = joined[starts], joined[starts + sizes - 1]
     with np.errstate(all="ignore"):
