@@ -43,7 +43,7 @@ MODELS = {
     "unit rows": (lambda: PrivatePCA(1, center=False, statistic="clipped", random_state=3), FEW[:100], 1, 2),
     "norm": (lambda: PrivatePCA(1, center=False, statistic="clipped", random_state=3), MANY, 2, 2),
     "medians, too few": (lambda: PrivatePCA(2, **WIDE, random_state=3), FEW, 1, 2),
-    "medians": (lambda: PrivatePCA(2, **WIDE, random_state=3), MANY, 4, 4),
+    "medians": (lambda: PrivatePCA(2, **WIDE, random_state=3), MANY, 3, 3),
     "covariance": (lambda: PrivateCovariance(epsilon=4, random_state=3), MANY, 4, 4),
     "mean first": (lambda: PrivatePCA(2, **GAUSSIAN, random_state=3), MANY, 4, 4),
     "too few for a mean": (lambda: PrivatePCA(2, **GAUSSIAN, random_state=3), FEW[:100], 1, 2),

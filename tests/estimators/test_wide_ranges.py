@@ -128,7 +128,8 @@ def found(X, epsilon, bounds=WIDE, seed=0):
     model = PrivatePCA(1, epsilon=1.0, bounds=bounds)
     source = open_table(X)
     preparation = prepared_about_medians(FitParameters.of(model), model._needs(), Features.of(source))
-    return fit.found_medians(source, preparation, PureSearch(epsilon), np.random.default_rng(seed))
+    counts = fit.sizes_and_columns(source, preparation).columns
+    return fit.found_medians(counts, preparation, PureSearch(epsilon), np.random.default_rng(seed))
 
 
 def test_what_is_0_or_1_by_construction_is_not_moved():
@@ -137,6 +138,7 @@ def test_what_is_0_or_1_by_construction_is_not_moved():
     preparation = prepared_about_medians(FitParameters.of(model), model._needs(), features)
     assert preparation.medians == (0, 1)
     X = np.column_stack([rows()[:, :2], np.eye(2)[np.arange(4000) % 2]])
-    medians = fit.found_medians(open_table(X), preparation, PureSearch(Fraction(5)), np.random.default_rng(0))
+    counts = fit.sizes_and_columns(open_table(X), preparation).columns
+    medians = fit.found_medians(counts, preparation, PureSearch(Fraction(5)), np.random.default_rng(0))
     assert medians[2:].tolist() == preparation.shift[2:].tolist() == [0.0, 0.0]
     assert abs(medians[0]) < 1 < 26 == preparation.shift[0]

@@ -1,8 +1,11 @@
 """Counts of columns: what a naive count gives, compiled or by NumPy, whatever the cuts, the layout and the numbers."""
 
+import pickle
 import shutil
 import subprocess
 import sys
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +15,9 @@ from hypothesis import strategies as st
 
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import column_counts, kernels, numpy_kernels
-from eigenveil.moments.column_counts import SIZES, ColumnCounts, RangeCounts
+from eigenveil.moments.column_counts import SIZES, ColumnCounts, RangeCounts, SizesAndColumns
 from eigenveil.moments.comparisons import public_order
+from eigenveil.moments.counts import RowSizes
 
 SOURCE = Path(kernels.__file__).with_name("column_counts.c")
 FLAGS = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared"]
@@ -47,6 +51,15 @@ def way(request, tmp_path_factory):
         cache.cache_clear()
 
 
+LAYOUTS = st.sampled_from(
+    [
+        lambda rows: rows,
+        np.asfortranarray,
+        lambda rows: kernels.RowsByColumn([column.copy() for column in rows.T]),
+    ]
+)
+
+
 def naive_above(numbers, points):
     return [sum(number > point for number in numbers) for point in points]
 
@@ -56,15 +69,15 @@ def octaves_from(half):
     return np.concatenate([-positive[::-1], positive])
 
 
-@given(TABLES, CUTS, st.integers(-200, 313), st.booleans())
+@given(TABLES, CUTS, st.integers(-200, 313), LAYOUTS)
 @settings(max_examples=60)
-def test_pairs_and_numbers_are_those_of_a_naive_count(way, table, cuts, half, by_column):
+def test_pairs_and_numbers_are_those_of_a_naive_count(way, table, cuts, half, layout):
     rows, block = np.array(table), 10
     columns = range(rows.shape[1])[::-1]
-    laid_out = np.asfortranarray(rows) if by_column else rows
+    laid_out, ends = layout(rows), [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(column_counts, "block_rows", lambda _: block)
-        counts = RangeCounts(columns).update_from(np.split(laid_out, sorted(min(cut, len(rows)) for cut in cuts)))
+        counts = RangeCounts(columns).update_from([laid_out[low:high] for low, high in pairwise(ends)])
     pairs = []
     for number, start in enumerate(range(0, len(rows), block)):
         ordered = [table[start + at] for at in public_order(min(block, len(rows) - start), number)]
@@ -78,15 +91,52 @@ def test_pairs_and_numbers_are_those_of_a_naive_count(way, table, cuts, half, by
         assert sizes[at].tolist() == naive_above(apart, SIZES)
 
 
-@given(TABLES, st.lists(ENTRIES, min_size=1, max_size=20, unique=True), st.integers(2, 20), st.booleans())
+@given(TABLES, st.lists(ENTRIES, min_size=1, max_size=20, unique=True), st.integers(2, 20), LAYOUTS)
 @settings(max_examples=60)
-def test_counts_between_any_points_are_those_of_a_naive_count(way, table, some, many, by_column):
+def test_counts_between_any_points_are_those_of_a_naive_count(way, table, some, many, layout):
     rows = np.array(table)
     kinds = [np.sort(some) + 0.0, np.linspace(-3, 2, many), np.array([0.25])]
     points = kinds[: rows.shape[1]]
-    counts = ColumnCounts(points).update(np.asfortranarray(rows) if by_column else rows)
+    counts = ColumnCounts(points).update(layout(rows))
     for at, above in enumerate(counts.above()):
         assert above.tolist() == naive_above([row[at] for row in table], points[at])
+
+
+@pytest.mark.parametrize("d", [1, 3, 20, 70])
+@pytest.mark.parametrize("step", [1.0, 1 / 3, 0.1, 2.0**-40, 1e300])
+def test_numbers_on_even_points_and_a_bit_beside_them_are_counted_where_they_lie(way, d, step):
+    """Points as ranges are searched by, of which the place of a number is guessed: the guess is never trusted there."""
+    points = [-step * (30 + column % 7) + step * np.arange(1, 101 - column % 5) for column in range(d)]
+    on = np.column_stack([np.resize(places, 120) for places in points])
+    rows = np.concatenate([np.nextafter(on, -np.inf), on, np.nextafter(on, np.inf), on * 1.003, -3 * on])
+    columns = list(range(d))[::-1]
+    for table in (rows, np.asfortranarray(rows), kernels.RowsByColumn([column.copy() for column in rows.T])):
+        counts = ColumnCounts([points[column] for column in columns], columns).update(table)
+        for column, above in zip(columns, counts.above(), strict=True):
+            assert np.array_equal(above, (rows[:, [column]] > points[column]).sum(axis=0))
+
+
+@pytest.mark.parametrize("kind", ["f4", "i8", "i2", "u1", "?", "f2"])
+def test_numbers_of_other_types_are_counted_as_float64(way, kind):
+    rows = np.random.default_rng(0).integers(0, 200, (90, 3)).astype(kind)
+    points = [np.arange(20.0) * 7, np.array([3.0, 60.0]), np.array([0.0])]
+    for table in (rows, np.asfortranarray(rows), kernels.RowsByColumn([column.copy() for column in rows.T])):
+        wide, its = (ColumnCounts(points).update(one).above() for one in (rows.astype(np.float64), table))
+        assert all(map(np.array_equal, wide, its))
+        wide, its = (RangeCounts([2, 0]).update_from([one]) for one in (rows.astype(np.float64), table))
+        assert np.array_equal(wide._pairs, its._pairs)
+        assert np.array_equal(wide._values, its._values)
+
+
+def test_norms_and_columns_of_one_reading_are_those_of_two(way):
+    rows = np.random.default_rng(1).standard_normal((500, 3))
+    points, columns, shift, scale = [np.linspace(-2, 2, 30), np.array([0.1])], [2, 0], np.full(3, 0.2), np.full(3, 3.0)
+    make = partial(SizesAndColumns, shift, scale, None, points, columns)
+    both = pickle.loads(pickle.dumps(make().update(rows[:200]))) + make().update_from([rows[200:300], rows[300:]])
+    sizes, counts = RowSizes(shift, scale).update(rows), ColumnCounts(points, columns).update(rows)
+    assert both.n_rows == both.columns.n_rows == 500
+    assert np.array_equal(both.above(), sizes.above())
+    assert all(map(np.array_equal, both.columns.above(), counts.above()))
 
 
 @pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf])
@@ -94,8 +144,10 @@ def test_counts_between_any_points_are_those_of_a_naive_count(way, table, some, 
 def test_a_number_that_is_none_is_refused_in_every_column(way, entry, at):
     rows = np.zeros((5, 2))
     rows[at, 1] = entry
-    with pytest.raises(InvalidDataError, match="NaN or infinity"):
-        RangeCounts([0]).update_from([rows])
+    for table in (rows, np.asfortranarray(rows)):
+        for columns in ([0], [1]):
+            with pytest.raises(InvalidDataError, match="NaN or infinity"):
+                RangeCounts(columns).update_from([table])
     with pytest.raises(InvalidDataError, match="NaN or infinity"):
         ColumnCounts([np.array([0.0])], [1]).update(rows)
 

@@ -122,6 +122,31 @@ def test_columns_are_chosen_and_ordered(columns, expected, tmp_path):
     assert np.array_equal(next(source.batches()), expected[:, [2, 0]])
 
 
+@pytest.mark.parametrize(
+    ("frame", "in_place"),
+    [
+        (lambda X: pd.DataFrame(X, columns=list("abc")), True),
+        (lambda X: pd.DataFrame(X.astype(np.float32), columns=list("abc")), True),
+        (lambda X: pd.DataFrame(np.asfortranarray(X), columns=list("abc")).iloc[::2], True),
+        (lambda X: pd.DataFrame(X, columns=list("abc")).assign(a=1.0), False),
+        (lambda X: pd.DataFrame(X, columns=list("abc")).astype({"b": "int64"}), False),
+        (lambda X: pd.DataFrame(X, columns=list("abc")).astype("Float64"), False),
+    ],
+    ids=["one array", "of 32 bits", "every other row", "two arrays", "two types", "masked"],
+)
+def test_a_pandas_frame_of_one_array_is_read_where_it_lies(frame, in_place):
+    table = frame(np.arange(60.0).reshape(-1, 3))
+    wanted = table[["c", "a"]].to_numpy(dtype=np.float64)
+    (batch,) = open_table(table, columns=["c", "a"]).batches()
+    assert np.array_equal(np.asarray(batch), wanted)
+    assert np.array_equal(batch[np.array([3, 0, 3])], wanted[[3, 0, 3]])
+    held = table.to_numpy()
+    if in_place:
+        assert np.shares_memory(batch.column(1), held)
+    else:
+        assert not np.shares_memory(batch.column(1), held)
+
+
 def test_values_outside_the_categories_are_zero_and_tell_nothing(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("sex,age\n F ,1\nf,2\n,3\nsecret,4\nM,5\n")

@@ -26,7 +26,7 @@ from ..guarantee import Adjacency
 from ..mechanisms.budget import Budget, BudgetShare
 from ..mechanisms.choices import PureSearch, Search
 from ..mechanisms.gaussian import Gaussian
-from ..moments.column_counts import SIZES, ColumnCounts, RangeCounts
+from ..moments.column_counts import SIZES, ColumnCounts, RangeCounts, SizesAndColumns
 from ..moments.comparisons import ChosenRows, MixedDifferences
 from ..moments.counts import NORM_GRID, RowSizes
 from ..moments.preconditioned import MAP_BITS, MappedSizes, integer_map, mapped_bound
@@ -172,7 +172,8 @@ class Fit:
             counts = range_counts(source, preparation.ranges)
             preparation = self._take_route(counts.n_rows)
         elif plan.most_rows.split.chosen or plan.measures_mean:
-            counts = (sums_by_norm if plan.measures_mean else row_sizes)(source, preparation)
+            read = sums_by_norm if plan.measures_mean else sizes_and_columns if preparation.medians else row_sizes
+            counts = read(source, preparation)
             preparation = self._take_route(counts.n_rows)
         if counts is not None and (self.route.split.chosen or self.route.split.mean):
             gate.check_capacity(self.route.mechanism, self.route.rule, self.n_rows)
@@ -254,9 +255,10 @@ class Fit:
 
         A norm bound is found about both, and what is compared are these, which have been paid for.
         """
+        assert isinstance(counts, SizesAndColumns)
         public = self._with_norm(preparation, counts)
         search = PureSearch(self.route.cost("medians"))
-        moved = preparation.about(found_medians(self.source, preparation, search, self.generator))
+        moved = preparation.about(found_medians(counts.columns, preparation, search, self.generator))
         moved = self._with_norm(moved, row_sizes(self.source, moved, progress=False))
         return moved if moved.norm_or_one <= MUCH_SHORTER * public.norm_or_one else public
 
@@ -442,6 +444,21 @@ def row_sizes(source: Source, preparation: RowPreparation, progress: bool | None
     return sizes
 
 
+def sizes_and_columns(source: Source, preparation: RowPreparation) -> SizesAndColumns:
+    """Return counts of the norms of rows, and those that medians within public ranges are found from."""
+    assert preparation.shift is not None
+    searched = list(preparation.medians)
+    steps, offsets = _median_steps(preparation)
+    points = [preparation.shift[at] + steps[at] * offsets for at in searched]
+    of_rows = preparation.shift, preparation.scale, preparation.unit_weight
+    counts: SizesAndColumns = collect(
+        source,
+        partial(SizesAndColumns, *of_rows, points, searched),
+        purpose=f"{_FINDING_NORM} and {CHOICES['medians']}",
+    )
+    return counts
+
+
 def sums_by_norm(source: Source, preparation: RowPreparation, progress: bool | None = None) -> SumsByNorm:
     """Return counts of the norms of rows, and what their mean under any bound is found from."""
     make = partial(SumsByNorm, preparation.without_constant.bound, source.n_features)
@@ -497,21 +514,32 @@ def found_ranges(
 
 
 def found_medians(
-    source: Source, preparation: RowPreparation, search: Search, generator: np.random.Generator
+    counts: ColumnCounts, preparation: RowPreparation, search: Search, generator: np.random.Generator
 ) -> FloatArray:
     """Return medians of the features within their public ranges; what they cost has been paid.
 
     Of some features, that is: the others keep the middle of their range.
+
+    Parameters
+    ----------
+    counts : ColumnCounts
+        As `sizes_and_columns` has them.
+    preparation : RowPreparation
+    search : Search
+    generator : numpy.random.Generator
     """
     assert preparation.shift is not None
-    assert preparation.half is not None
     searched = list(preparation.medians)
-    middles, steps = preparation.shift.copy(), preparation.half / (MEDIAN_PLACES / 2)
-    offsets = np.arange(1, MEDIAN_PLACES + 1) - MEDIAN_PLACES / 2
-    counts = _counted(source, [middles[at] + steps[at] * offsets for at in searched], searched)
+    middles, (steps, offsets) = preparation.shift.copy(), _median_steps(preparation)
     places = gate.choose_places(counts, counts.n_rows // 2, search, generator)
     middles[searched] += steps[searched] * (offsets[places] - 0.5)
     return middles
+
+
+def _median_steps(preparation: RowPreparation) -> tuple[FloatArray, FloatArray]:
+    """Return the steps of every feature between which its median is looked for, and their ends in units of it."""
+    assert preparation.half is not None
+    return preparation.half / (MEDIAN_PLACES / 2), np.arange(1.0, MEDIAN_PLACES + 1) - MEDIAN_PLACES / 2
 
 
 def warn_of_features_without_range(source: Source, positions: tuple[int, ...]) -> None:

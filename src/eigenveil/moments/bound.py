@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError
 from ..numerics import FloatArray
-from .kernels import EXACT_LIMIT, integers
+from .kernels import EXACT_LIMIT, Rows, RowsByColumn, integers, is_read_in_place
 from .numpy_kernels import EXACT_INTEGER_BITS as EXACT_INTEGER_BITS
 from .numpy_kernels import SINGLE_BITS, clip, squared_norms, units_together, weigh
 from .numpy_kernels import integer_rows as integer_rows
@@ -115,6 +115,12 @@ def quantize_values(
 def dense_rows(batch: Any) -> FloatArray:
     """Return a batch as dense float64."""
     return np.asarray(batch.toarray() if hasattr(batch, "toarray") else batch, dtype=np.float64)
+
+
+def rows_as_they_lie(batch: Any) -> Rows:
+    """Return a batch that the compiled passes read in place, else a copy in dense float64."""
+    in_place = isinstance(batch, RowsByColumn) or (type(batch) is np.ndarray and batch.ndim == 2)
+    return batch if in_place and is_read_in_place(batch.dtype) else dense_rows(batch)
 
 
 def finite_rows(batch: Any) -> FloatArray:

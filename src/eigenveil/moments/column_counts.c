@@ -2,7 +2,7 @@
 
    Built by CMakeLists.txt into the same library as one_pass.c. */
 
-#include "rows.h"
+#include "table.h"
 
 #define MANTISSA 0x000fffffffffffffLL
 #define ROOT_OF_TWO 0x0006a09e667f3bcdLL /* the mantissa of sqrt(2) */
@@ -15,6 +15,24 @@ INLINE int64_t bits_of(double number)
     int64_t bits;
     memcpy(&bits, &number, sizeof bits);
     return bits;
+}
+
+/* Return a word whose first bit tells whether a number is NaN or infinite. */
+INLINE uint64_t beyond_float(double number) { return ((uint64_t)bits_of(number) & INT64_MAX) + SMALLEST_EXPONENT; }
+
+/* Note in the first bit of one of LANES numbers whether one of d numbers is NaN or infinite. */
+INLINE void note_not_finite(const double *restrict row, size_t d, uint64_t *restrict beyond)
+{
+#define BEYOND(WIDTH)                                                                                                  \
+    for (size_t k = 0; k < (WIDTH); k++) beyond[k] |= beyond_float(row[j + k]);
+    BY_LANES(BEYOND);
+}
+
+INLINE int noted(const uint64_t *beyond)
+{
+    uint64_t any = 0;
+    for (size_t k = 0; k < LANES; k++) any |= beyond[k];
+    return (int)(any >> 63);
 }
 
 /* Return how many of the points 2^(h/2), h from `first` on, do not exceed the number of these bits, within the ends. */
@@ -49,9 +67,7 @@ int eigenveil_count_pairs(const double *const *restrict rows, size_t n, size_t d
                 __builtin_prefetch(rows[i + AHEAD] + j);
                 __builtin_prefetch(rows[i + AHEAD + 1] + j);
             }
-        for (size_t j = 0; j < d; j++)
-            beyond |= (((uint64_t)bits_of(one[j]) & INT64_MAX) + SMALLEST_EXPONENT)
-                      | (((uint64_t)bits_of(other[j]) & INT64_MAX) + SMALLEST_EXPONENT);
+        for (size_t j = 0; j < d; j++) beyond |= beyond_float(one[j]) | beyond_float(other[j]);
         for (size_t start = 0; start < n_columns; start += CHUNK) {
             size_t many = n_columns - start < CHUNK ? n_columns - start : CHUNK;
             int64_t apart[CHUNK], of_one[CHUNK], of_other[CHUNK];
@@ -72,12 +88,47 @@ int eigenveil_count_pairs(const double *const *restrict rows, size_t n, size_t d
     return (int)(beyond >> 63);
 }
 
-/* Return how many of n ascending points are below x. */
-static size_t points_below(const double *points, size_t n, double x)
+/* The same of whole columns that lie apart, each in one piece: rows are paired by their places in `order`. The bins of a
+   column stay in the first cache. Those of the two numbers of a pair are apart, so that none waits for the other. */
+FOR_EVERY_PROCESSOR
+int eigenveil_count_pairs_by_column(const double *const *restrict columns, size_t n_columns,
+                                    const int64_t *restrict order, size_t n, int64_t first_pair, size_t n_pairs,
+                                    int64_t first_value, size_t n_values, int64_t *restrict pairs,
+                                    int64_t *restrict values, int64_t *restrict others)
 {
-    size_t first = 0, last = n; /* points[first - 1] < x <= points[last] */
+    uint64_t beyond[LANES] = {0};
+    for (size_t k = 0; k < n_columns; k++, pairs += n_pairs, values += 2 * n_values) {
+        const double *column = columns[k];
+        memset(others, 0, 2 * n_values * sizeof *others);
+        for (size_t start = 0; start < n; start += 2 * CHUNK) {
+            size_t many = n - start < 2 * CHUNK ? n - start : 2 * CHUNK;
+            double numbers[2 * CHUNK];
+            int64_t apart[CHUNK], of_all[2 * CHUNK];
+            for (size_t i = 0; i < many; i++) numbers[i] = column[order[start + i]];
+            note_not_finite(numbers, many, beyond);
+            for (size_t i = 0; i < many; i++)
+                of_all[i] = value_place(numbers[i], first_value, (int64_t)n_values);
+            for (size_t i = 0; i < many / 2; i++)
+                apart[i] = place_of(bits_of(fabs(0.5 * numbers[2 * i] - 0.5 * numbers[2 * i + 1])) - 1, first_pair,
+                                    (int64_t)n_pairs - 1);
+            for (size_t i = 0; i < many / 2; i++) {
+                values[of_all[2 * i]]++;
+                others[of_all[2 * i + 1]]++;
+                pairs[apart[i]]++;
+            }
+            if (many % 2) values[of_all[many - 1]]++;
+        }
+        for (size_t i = 0; i < 2 * n_values; i++) values[i] += others[i];
+    }
+    return noted(beyond);
+}
+
+/* Return how many of n ascending points are below x. */
+INLINE int32_t points_below(const double *points, int32_t n, double x)
+{
+    int32_t first = 0, last = n; /* points[first - 1] < x <= points[last] */
     while (first < last) {
-        size_t middle = first + (last - first) / 2;
+        int32_t middle = first + (last - first) / 2;
         if (points[middle] < x)
             first = middle + 1;
         else
@@ -86,53 +137,88 @@ static size_t points_below(const double *points, size_t n, double x)
     return first;
 }
 
-/* Count every entry of some columns by the points of its column that are below it. `starts` says where these begin,
-   minus infinity first and infinity last, and its bins, one more than points; `most` says how many points there are.
-   Return whether an entry is NaN or infinite. */
-FOR_EVERY_PROCESSOR
-int eigenveil_count_columns(const double *restrict rows, ptrdiff_t step, size_t n, const int64_t *restrict columns,
-                            size_t n_columns, const double *restrict points, const int64_t *restrict starts,
-                            const double *restrict low, const double *restrict per_step, const double *restrict most,
-                            int64_t *restrict bins)
+/* Put how many of the even points of its column are below an entry into `below`, and note in `near` whether that is in
+   doubt: where an entry is as near to a point as rounding may move it. Of NaN it is 0. */
+INLINE void even_points_below(const double *restrict row, size_t d, const double *restrict low,
+                              const double *restrict per_step, const double *restrict n_points, double doubt,
+                              int32_t *restrict below, int64_t *restrict near)
 {
-    uint64_t beyond = 0;
-    for (size_t i = 0; i < n; i++, rows += step)
-        for (size_t start = 0; start < n_columns; start += CHUNK) {
-            size_t many = n_columns - start < CHUNK ? n_columns - start : CHUNK;
-            double entries[CHUNK];
-            int32_t guesses[CHUNK];
-            for (size_t k = 0; k < many; k++) {
-                /* Equal steps are guessed, without a branch; whatever is guessed is checked. */
-                double x = rows[columns[start + k]];
-                double guess = (x - low[start + k]) * per_step[start + k];
-                guess = guess > 0.0 ? guess : 0.0;
-                guess = guess < most[start + k] ? guess : most[start + k];
-                entries[k] = x;
-                guesses[k] = (int32_t)guess;
-                beyond |= ((uint64_t)bits_of(x) & INT64_MAX) + SMALLEST_EXPONENT;
-            }
-            for (size_t k = 0; k < many; k++) {
-                size_t first = (size_t)starts[start + k], place = first + (size_t)guesses[k];
-                if (__builtin_expect(!((points[place] < entries[k]) & (entries[k] <= points[place + 1])), 0))
-                    place = first + points_below(points + first + 1, (size_t)most[start + k], entries[k]);
-                bins[place]++;
-            }
+#define BELOW(WIDTH)                                                                                                   \
+    for (size_t k = 0; k < (WIDTH); k++) {                                                                             \
+        double number = (row[j + k] - low[j + k]) * per_step[j + k], up = ceil(number);                                \
+        near[k] |= fabs(number - rint(number)) <= doubt ? 1 : 0;                                                       \
+        up = up > 0.0 ? up : 0.0;                                                                                      \
+        below[j + k] = (int32_t)(up < n_points[j + k] ? up : n_points[j + k]);                                         \
+    }
+    BY_LANES(BELOW);
+}
+
+/* Return how many of n ascending points are below x: `guess`, or one more, or one less. */
+INLINE int32_t points_below_near(const double *points, int32_t n, double x, int32_t guess)
+{
+    int32_t before = guess > 0 ? guess - 1 : 0, after = guess < n ? guess : n - 1;
+    return guess + ((guess < n) & (points[after] < x)) - ((guess > 0) & !(points[before] < x));
+}
+
+/* Count every entry by the points of its column that are below it. `starts` says where the points of a column begin; it
+   has one bin more than `n_points`. Return whether an entry is NaN or infinite.
+
+   Points are even if point k of every column, from 0 on, comes to (point - low) * per_step within `doubt` of k, and that
+   is at most 1/4. A larger number never comes to less, so that only those that come so near to a point are compared. */
+FOR_EVERY_PROCESSOR
+int eigenveil_count_columns(const struct table *table, double *restrict room, const double *restrict points,
+                            const int64_t *restrict starts, const double *restrict n_points, double doubt,
+                            const double *restrict low, const double *restrict per_step, int64_t *restrict bins)
+{
+    int whole = in_rows(table);
+    size_t d = table->d;
+    uint64_t beyond[LANES] = {0};
+    for (size_t first = 0; first < table->n; first += TILE) {
+        size_t many = table->n - first < TILE ? table->n - first : TILE;
+        ptrdiff_t step;
+        const double *rows = rows_from(table, whole, first, many, room, &step);
+        for (size_t i = 0; i < many; i++) note_not_finite(rows + (ptrdiff_t)i * step, d, beyond);
+        for (size_t start = 0; start < d; start += CHUNK) {
+            size_t now = d - start < CHUNK ? d - start : CHUNK;
+            int32_t below[TILE][CHUNK];
+            int64_t near[LANES] = {0}, any = 0;
+            for (size_t i = 0; i < many; i++)
+                even_points_below(rows + (ptrdiff_t)i * step + start, now, low + start, per_step + start,
+                                  n_points + start, doubt, below[i], near);
+            for (size_t k = 0; k < LANES; k++) any |= near[k];
+            for (size_t i = 0; any && i < many; i++)
+                for (size_t k = 0; k < now; k++) {
+                    double x = rows[(ptrdiff_t)i * step + (ptrdiff_t)(start + k)];
+                    const double *own = points + starts[start + k];
+                    int32_t n = (int32_t)n_points[start + k];
+                    below[i][k] = doubt <= 0.25 ? points_below_near(own, n, x, below[i][k]) : points_below(own, n, x);
+                }
+            for (size_t i = 0; i < many; i++)
+                for (size_t k = 0; k < now; k++) bins[starts[start + k] + (int64_t)(start + k) + below[i][k]]++;
         }
-    return (int)(beyond >> 63);
+    }
+    return noted(beyond);
 }
 
 /* Count the entries of every column above each of a few points: the first of all columns, then the second of all. */
 FOR_EVERY_PROCESSOR
-int eigenveil_count_few(const double *restrict rows, ptrdiff_t step, size_t n, size_t d, const double *restrict points,
+int eigenveil_count_few(const struct table *table, double *restrict room, const double *restrict points,
                         size_t n_points, int64_t *restrict above)
 {
-    uint64_t beyond = 0;
-    for (size_t i = 0; i < n; i++, rows += step) {
-        for (size_t j = 0; j < d; j++) beyond |= ((uint64_t)bits_of(rows[j]) & INT64_MAX) + SMALLEST_EXPONENT;
-        for (size_t k = 0; k < n_points; k++)
-            for (size_t j = 0; j < d; j++) above[k * d + j] += rows[j] > points[k * d + j];
+    int whole = in_rows(table);
+    size_t d = table->d;
+    uint64_t beyond[LANES] = {0};
+    for (size_t first = 0; first < table->n; first += TILE) {
+        size_t many = table->n - first < TILE ? table->n - first : TILE;
+        ptrdiff_t step;
+        const double *rows = rows_from(table, whole, first, many, room, &step);
+        for (size_t i = 0; i < many; i++, rows += step) {
+            note_not_finite(rows, d, beyond);
+            for (size_t k = 0; k < n_points; k++)
+                for (size_t j = 0; j < d; j++) above[k * d + j] += rows[j] > points[k * d + j];
+        }
     }
-    return (int)(beyond >> 63);
+    return noted(beyond);
 }
 
 INLINE uint64_t split_mix(uint64_t word)

@@ -17,9 +17,11 @@ import numpy as np
 from ..errors import InvalidDataError
 from ..numerics import FloatArray, IntArray
 from . import kernels
-from .bound import NOT_FINITE, dense_rows, finite_rows
+from .bound import NOT_FINITE, dense_rows, finite_rows, rows_as_they_lie
 from .comparisons import block_rows, chosen_rows, public_order
-from .units import Blocks, InBatches, side_by_side, without_weights
+from .counts import RowSizes
+from .kernels import Rows, RowsByColumn
+from .units import Blocks, InThreads, side_by_side, without_weights
 
 # All points are powers of the root of 2: roots round alike on all machines, and so do products with powers of two.
 _FIRST_SIZE, _FIRST_VALUE, _LAST_VALUE = -2000, -200, 322
@@ -35,9 +37,12 @@ SIZES = _halves_of_octaves(_FIRST_SIZE, 200)
 _VALUES = _halves_of_octaves(_FIRST_VALUE, _LAST_VALUE)
 # So few points are all compared with a number, which is quicker than to find its place among them.
 _FEW_POINTS = 8
+# As in column_counts.c: points are this far from even, in steps, or less. A number is then found by its place among
+# equal steps, and compared with one point at most on either side.
+_MOST_UNEVEN = 0.25
 
 
-class ColumnCounts(InBatches):
+class ColumnCounts(InThreads):
     """Counts of the numbers of every column, between public points of its own.
 
     Private data like `SecondMoments`, and like it collected in parts, anywhere, and added up.
@@ -71,13 +76,16 @@ class ColumnCounts(InBatches):
         made.n_rows, made._bins = n_rows, list(bins)
         return made
 
-    def update(self, X: Any) -> Self:
-        """Add the rows of a dense or SciPy-sparse matrix, or one row of each person of `Blocks`."""
-        rows = chosen_rows(X) if isinstance(X, Blocks) else dense_rows(without_weights(X))
-        for bins, more in zip(self._bins, between(rows, self.points, self.columns), strict=True):
+    def _of(self, X: Any) -> tuple[int, list[IntArray]]:
+        """Return how many rows a batch has, and their bins; of `Blocks`, of one row of each person."""
+        rows = chosen_rows(X) if isinstance(X, Blocks) else rows_as_they_lie(without_weights(X))
+        return rows.shape[0], between(rows, self.points, self.columns)
+
+    def _add(self, part: tuple[int, list[IntArray]]) -> None:
+        n_rows, counted = part
+        for bins, more in zip(self._bins, counted, strict=True):
             bins += more
-        self.n_rows += rows.shape[0]
-        return self
+        self.n_rows += n_rows
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self.points, self.columns)
@@ -88,6 +96,49 @@ class ColumnCounts(InBatches):
     def above(self) -> tuple[IntArray, ...]:
         """Return, for each column, the number of rows above each of its points."""
         return tuple(self.n_rows - np.cumsum(bins)[:-1] for bins in self._bins)
+
+
+class SizesAndColumns(RowSizes):
+    """Counts of the norms of rows, as `RowSizes` has them, and of the numbers of their columns, in one reading.
+
+    Parameters
+    ----------
+    shift, scale, unit_weight
+        Those of `RowSizes`.
+    points, columns
+        Those of `ColumnCounts`, of numbers as they are.
+
+    Examples
+    --------
+    >>> counts = SizesAndColumns(None, None, None, [np.array([0.0, 1.0])], [1]).update(np.array([[3.0, 4.0]]))
+    >>> counts.n_rows, counts.columns.above()[0].tolist()
+    (1, [1, 1])
+    """
+
+    def __init__(
+        self,
+        shift: FloatArray | None,
+        scale: FloatArray | None,
+        unit_weight: str | None,
+        points: Sequence[FloatArray],
+        columns: Sequence[int],
+    ) -> None:
+        super().__init__(shift, scale, unit_weight=unit_weight)
+        self.columns = ColumnCounts(points, columns)
+
+    def _of(self, X: Any) -> Any:
+        return super()._of(X), self.columns._of(X)
+
+    def _add(self, part: Any) -> None:
+        sizes, columns = part
+        super()._add(sizes)
+        self.columns._add(columns)
+
+    def __add__(self, other: Self) -> Self:
+        total = type(self)(self._shift, self._scale, self._weight, self.columns.points, self.columns.columns)
+        total.n_rows, total._bins = self.n_rows + other.n_rows, self._bins + other._bins
+        total.columns = self.columns + other.columns
+        return total
 
 
 class RangeCounts:
@@ -148,12 +199,12 @@ class RangeCounts:
         return ColumnCounts.of(points, self.columns, self.n_rows, made)
 
 
-def _blocks(batches: Iterable[Any]) -> Iterator[tuple[int, list[FloatArray]]]:
+def _blocks(batches: Iterable[Any]) -> Iterator[tuple[int, list[Rows]]]:
     """Yield the blocks of `public_order` with their numbers, each as parts of batches, which are not copied."""
-    parts: list[FloatArray] = []
+    parts: list[Rows] = []
     there, number = 0, 0
     for batch in batches:
-        rows = dense_rows(batch)
+        rows = rows_as_they_lie(batch)
         size = block_rows(rows.shape[1])
         while (room := size - there) <= rows.shape[0]:
             yield number, [*parts, rows[:room]]
@@ -164,7 +215,7 @@ def _blocks(batches: Iterable[Any]) -> Iterator[tuple[int, list[FloatArray]]]:
         yield number, parts
 
 
-def _counted_block(block: tuple[int, list[FloatArray]], columns: tuple[int, ...]) -> tuple[int, IntArray, IntArray]:
+def _counted_block(block: tuple[int, list[Rows]], columns: tuple[int, ...]) -> tuple[int, IntArray, IntArray]:
     number, parts = block
     order = public_order(sum(part.shape[0] for part in parts), number)
     compiled = _compiled()
@@ -192,9 +243,9 @@ def _empty_bins(n_columns: int) -> tuple[IntArray, IntArray]:
     return np.zeros((n_columns, SIZES.size + 1), dtype=np.int64), values
 
 
-def numpy_pairs(parts: list[FloatArray], order: IntArray, columns: Sequence[int]) -> tuple[IntArray, IntArray]:
+def numpy_pairs(parts: Sequence[Rows], order: IntArray, columns: Sequence[int]) -> tuple[IntArray, IntArray]:
     """Return the bins of a block of rows; positive numbers by the points below, negative ones by those within."""
-    rows = finite_rows(np.concatenate(parts))[order]
+    rows = finite_rows(np.concatenate([dense_rows(part) for part in parts]))[order]
     (pairs, values), apart = _empty_bins(len(columns)), half_differences(rows)
     for at, column in enumerate(columns):
         pairs[at] = _in_bins(SIZES, apart[:, column])
@@ -205,20 +256,20 @@ def numpy_pairs(parts: list[FloatArray], order: IntArray, columns: Sequence[int]
     return pairs, values
 
 
-def numpy_between(rows: FloatArray, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray]:
+def numpy_between(rows: Rows, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray]:
     """Return the bins of numbers between the points of their columns."""
-    finite_rows(rows)
-    return [_in_bins(places, rows[:, column]) for places, column in zip(points, columns, strict=True)]
+    numbers = finite_rows(rows)
+    return [_in_bins(places, numbers[:, column]) for places, column in zip(points, columns, strict=True)]
 
 
 def _in_bins(points: FloatArray, numbers: FloatArray, side: Any = "left") -> IntArray:
     return np.bincount(np.searchsorted(points, numbers, side=side), minlength=points.size + 1)
 
 
-def between(rows: FloatArray, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray]:
+def between(rows: Rows, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray]:
     """Return, for some columns of dense rows, how many of their numbers lie between which of its ascending points."""
-    compiled = _compiled()
-    return (numpy_between if compiled is None or not points else compiled.between)(rows, points, columns)
+    compiled, some = _compiled(), bool(points) and all(places.size for places in points)
+    return (compiled.between if compiled is not None and some else numpy_between)(rows, points, columns)
 
 
 class CompiledCounts:
@@ -230,48 +281,57 @@ class CompiledCounts:
     """
 
     def __init__(self, library: Any) -> None:
-        place, size, whole, distance = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_ssize_t
-        grid, back = (whole, size), {"returns": ctypes.c_int}
-        paired = (place, size, size, place, size, *grid, *grid, place, place)
+        place, size, whole = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64
+        grids, back = (whole, size) * 2, {"returns": ctypes.c_int}
+        paired = (place, size, size, place, size, *grids, place, place)
         self._pairs = kernels._function(library.eigenveil_count_pairs, *paired, **back)
-        counted = (place, distance, size, place, size, *(place,) * 6)
+        by_column = (place, size, place, size, *grids, place, place, place)
+        self._pairs_by_column = kernels._function(library.eigenveil_count_pairs_by_column, *by_column, **back)
+        table = (ctypes.POINTER(kernels._Table), place)
+        counted = (*table, place, place, place, ctypes.c_double, place, place, place)
         self._between = kernels._function(library.eigenveil_count_columns, *counted, **back)
-        few = (place, distance, size, size, place, size, place)
-        self._few = kernels._function(library.eigenveil_count_few, *few, **back)
+        self._few = kernels._function(library.eigenveil_count_few, *table, place, size, place, **back)
 
-    def pairs(self, parts: list[FloatArray], order: IntArray, columns: Sequence[int]) -> tuple[IntArray, IntArray]:
+    def pairs(self, parts: Sequence[Rows], order: IntArray, columns: Sequence[int]) -> tuple[IntArray, IntArray]:
         """Count the pairs and the numbers of a block."""
-        parts = [_row_by_row(part) for part in parts]
-        rows = np.concatenate([part.ctypes.data + part.strides[0] * np.arange(len(part)) for part in parts])[order]
         pairs, values = _empty_bins(len(columns))
         grids = _FIRST_SIZE, SIZES.size + 1, _FIRST_VALUE, _VALUES.size + 1
+        if all(map(_lies_by_column, parts)):
+            held = [_whole_column(parts, column) for column in range(parts[0].shape[1])]
+            # Those that are not counted are asked for NaN and infinity too.
+            others = set(range(len(held))).difference(columns)
+            _refuse(not all(np.isfinite(held[column]).all() for column in others))
+            places = np.array([held[column].ctypes.data for column in columns], dtype=np.intp)
+            room = np.empty_like(values[:1])
+            _refuse(self._pairs_by_column(places, places.size, order, order.size, *grids, pairs, values, room))
+            return pairs, values
+        dense = [_row_by_row(dense_rows(part)) for part in parts]
+        rows = np.concatenate([part.ctypes.data + part.strides[0] * np.arange(len(part)) for part in dense])[order]
         chosen = np.array(columns, dtype=np.int64)
-        _refuse(self._pairs(rows, rows.size, parts[0].shape[1], chosen, chosen.size, *grids, pairs, values))
+        _refuse(self._pairs(rows, rows.size, dense[0].shape[1], chosen, chosen.size, *grids, pairs, values))
         return pairs, values
 
-    def between(self, rows: FloatArray, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray]:
+    def between(self, rows: Rows, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray]:
         """Count the numbers between points."""
-        rows = _row_by_row(rows)
-        most_points = max(places.size for places in points)
-        if most_points <= _FEW_POINTS and tuple(columns) == tuple(range(rows.shape[1])):
-            return self._between_few(rows, points, most_points)
-        # The place of a number is guessed as if points were evenly spaced, which they mostly are.
-        low, steps = (np.array(ends) for ends in zip(*map(_even, points), strict=True))
-        joined = np.concatenate([part for places in points for part in ([-np.inf], places, [np.inf])])
-        starts = np.cumsum([0, *(places.size + 2 for places in points)])
-        bins, chosen = np.zeros(joined.size, dtype=np.int64), np.array(columns, dtype=np.int64)
-        shape = rows.strides[0] // rows.itemsize, len(rows), chosen, chosen.size
-        most = np.diff(starts) - 2.0
-        _refuse(self._between(rows, *shape, joined, starts, low, steps, most, bins))
-        return [part[:-1] for part in np.split(bins, starts[1:-1])]
+        table, room = kernels._Table(rows, columns), kernels._room(len(points))
+        sizes = np.array([places.size for places in points])
+        if sizes.max() <= _FEW_POINTS:
+            return self._between_few(table, room, points, sizes.max())
+        ends = np.cumsum(sizes)
+        starts, joined = ends - sizes, np.concatenate(points)
+        bins = np.zeros(joined.size + len(points), dtype=np.int64)
+        _refuse(self._between(table, room, joined, starts, sizes * 1.0, *_even(joined, starts, sizes), bins))
+        return np.split(bins, ends[:-1] + np.arange(1, len(points)))
 
-    def _between_few(self, rows: FloatArray, points: Sequence[FloatArray], most_points: int) -> list[IntArray]:
-        (n, d), by_place = rows.shape, np.full((most_points, rows.shape[1]), np.inf)
+    def _between_few(
+        self, table: kernels._Table, room: FloatArray, points: Sequence[FloatArray], most_points: int
+    ) -> list[IntArray]:
+        by_place = np.full((most_points, len(points)), np.inf)
         for column, places in enumerate(points):
             by_place[: places.size, column] = places
-        above = np.zeros((most_points + 2, d), dtype=np.int64)
-        above[0] = n
-        _refuse(self._few(rows, rows.strides[0] // rows.itemsize, n, d, by_place, most_points, above[1:]))
+        above = np.zeros((most_points + 2, len(points)), dtype=np.int64)
+        above[0] = table.n
+        _refuse(self._few(table, room, by_place, most_points, above[1:]))
         bins = above[:-1] - above[1:]
         return [bins[: places.size + 1, column] for column, places in enumerate(points)]
 
@@ -287,13 +347,28 @@ def _row_by_row(rows: FloatArray) -> FloatArray:
     return np.ascontiguousarray(rows) if in_pieces or not rows.flags.aligned else rows
 
 
-def _even(points: FloatArray) -> tuple[float, float]:
-    """Return where equal steps of points begin, a step before the first, and how many there are to 1."""
-    if points.size < 2:
-        return 0.0, 0.0
-    with np.errstate(over="ignore"):
-        step = (points[-1] - points[0]) / (points.size - 1)
-        return float(points[0] - step), float(1 / step)
+def _lies_by_column(rows: Rows) -> bool:
+    """Tell whether the numbers of a column lie side by side, and those of a row do not."""
+    return isinstance(rows, RowsByColumn) or (rows.shape[1] > 1 and rows.strides[0] == rows.itemsize)
+
+
+def _whole_column(parts: Sequence[Rows], place: int) -> FloatArray:
+    """Return a column of all parts in one piece, as it lies or as a copy."""
+    pieces = [part.column(place) if isinstance(part, RowsByColumn) else part[:, place] for part in parts]
+    return np.require(pieces[0] if len(pieces) == 1 else np.concatenate(pieces), np.float64, ["C", "A"])
+
+
+def _even(joined: FloatArray, starts: IntArray, sizes: IntArray) -> tuple[float, FloatArray, FloatArray]:
+    """Return how far from even the points of any column are, where these begin, and how many steps there are to 1.
+
+    As column_counts.c rounds. Where points are not even, every number counts as near to one of them, and is searched.
+    """
+    low, high = joined[starts], joined[starts + sizes - 1]
+    with np.errstate(all="ignore"):
+        steps = np.where(sizes > 1, (sizes - 1) / (high - low), 0.0)
+        numbers = (joined - np.repeat(low, sizes)) * np.repeat(steps, sizes)
+        off = float(np.abs(numbers - (np.arange(joined.size) - np.repeat(starts, sizes))).max())
+    return (off, low, steps) if off <= _MOST_UNEVEN else (1.0, np.zeros_like(low), np.zeros_like(low))
 
 
 @functools.cache
@@ -312,8 +387,13 @@ def _agrees(counts: CompiledCounts) -> bool:
     beside = np.concatenate([np.nextafter(of_grids, 0.0), of_grids, np.nextafter(of_grids, np.inf)])
     rows = np.concatenate([beside, -beside[::-1], 2 * beside[:3]]).reshape(-1, 3)
     order, points = np.arange(len(rows))[::-1].copy(), [beside[3:9], np.linspace(-1.0, 1.0, 5), np.sort(-beside)]
-    same = all(map(np.array_equal, counts.pairs([rows], order, [2, 0]), numpy_pairs([rows], order, [2, 0])))
-    for some in (points, [beside[3:9], np.linspace(-1.0, 1.0, 5), np.array([0.0])]):
-        both = (way(rows, some, [0, 1, 2]) for way in (counts.between, numpy_between))
-        same &= all(map(np.array_equal, *both))
+    same, columns = True, [rows[:, 0], rows[:, 1].copy(), np.arange(len(rows)) - 9]
+    ways = counts.pairs, numpy_pairs
+    for table in (rows, np.asfortranarray(rows), RowsByColumn(columns)):
+        for parts in ([table], [table[:7], table[7:]]):
+            same &= all(map(np.array_equal, *(way(parts, order, [2, 0]) for way in ways)))
+        few, even = [beside[3:9], np.linspace(-1.0, 1.0, 5), np.array([0.0])], [np.linspace(-3.0, 2.0, 60)] * 3
+        for some in (points, few, even, [even[0], np.array([1e308]), np.ldexp(even[0], 900)]):
+            both = (way(table, some, [2, 0, 1]) for way in (counts.between, numpy_between))
+            same &= all(map(np.array_equal, *both))
     return same

@@ -104,35 +104,52 @@ INLINE double power_of_two(int power)
     return number;
 }
 
-/* Put the integers of one comparison into `out`. */
-INLINE void compare(const struct compared *one, size_t place, double *restrict out)
+/* Return what frexp does of a number that is not negative. */
+INLINE int exponent_of(double number)
+{
+    int small = number < 0x1p-1022;
+    double normal = small ? number * 0x1p54 : number;
+    int64_t bits;
+    memcpy(&bits, &normal, sizeof bits);
+    return number > 0.0 ? (int)(bits >> 52) - 1022 - (small ? 54 : 0) : 0;
+}
+
+/* Put the integers of at most TILE comparisons into `out`, `pitch` numbers apart: step by step for all of them, so that
+   none waits for a root or a quotient of the one before. */
+INLINE void compare(const struct compared *one, size_t first, size_t many, double *restrict out, size_t pitch)
 {
     size_t d = one->d;
-    const double *row = one->rows + (one->half + place / one->half) * d, *other = row - (1 + place % one->half) * d;
-    double squared;
-    if (one->signs) {
-        squared = sign_row(row, other, d, one->factor, out);
-    } else {
-        double largest = subtract(row, other, d, out);
-        int exponent, up, half;
-        if (one->scale) {
-            frexp(largest, &exponent);
-            largest = scale_row(out, d, exponent, one->scale);
-        }
-        frexp(largest, &exponent);
-        up = largest > 0.0 ? one->target - exponent : 0;
-        half = (up - (up < 0 && up % 2)) / 2; /* rounded down */
-        squared = whole_row(out, d, power_of_two(half), power_of_two(up - half));
-        /* Two equal rows have the direction 0, whatever it is divided by. */
-        squared = normalize_row(out, d, squared > 0.0 ? sqrt(squared) : 1.0, one->factor);
+    double squared[TILE], numbers[TILE];
+    for (size_t i = 0; i < many; i++) {
+        size_t place = first + i;
+        const double *row = one->rows + (one->half + place / one->half) * d, *other = row - (1 + place % one->half) * d;
+        if (one->signs)
+            squared[i] = sign_row(row, other, d, one->factor, out + i * pitch);
+        else
+            numbers[i] = subtract(row, other, d, out + i * pitch);
     }
-    shorten_row(out, d, squared, one->limit, one->reach);
+    if (!one->signs) {
+        for (size_t i = 0; one->scale && i < many; i++)
+            numbers[i] = scale_row(out + i * pitch, d, exponent_of(numbers[i]), one->scale);
+        for (size_t i = 0; i < many; i++) {
+            int up = numbers[i] > 0.0 ? one->target - exponent_of(numbers[i]) : 0;
+            int half = (up - (up < 0 && up % 2)) / 2; /* rounded down */
+            squared[i] = whole_row(out + i * pitch, d, power_of_two(half), power_of_two(up - half));
+        }
+        /* Two equal rows have the direction 0, whatever it is divided by. */
+        for (size_t i = 0; i < many; i++) numbers[i] = sqrt(squared[i] > 0.0 ? squared[i] : 1.0);
+        for (size_t i = 0; i < many; i++) squared[i] = normalize_row(out + i * pitch, d, numbers[i], one->factor);
+    }
+    for (size_t i = 0; i < many; i++) numbers[i] = shortening(squared[i], one->limit, one->reach);
+    for (size_t i = 0; i < many; i++) shorten_row(out + i * pitch, d, squared[i], one->limit, numbers[i]);
 }
 
 FOR_EVERY_PROCESSOR
 void eigenveil_compared(const struct compared *compared, size_t first, size_t many, double *restrict out)
 {
-    for (size_t i = 0; i < many; i++) compare(compared, first + i, out + i * compared->d);
+    size_t d = compared->d;
+    for (size_t done = 0; done < many; done += TILE)
+        compare(compared, first + done, many - done < TILE ? many - done : TILE, out + done * d, d);
 }
 
 #ifdef MULTIPLIES
@@ -144,7 +161,7 @@ void eigenveil_compared_products(const struct compared *compared, size_t first, 
     memset(tile, 0, TILE * pitch * sizeof *tile);
     for (size_t done = 0; done < many; done += TILE) {
         size_t now = many - done < TILE ? many - done : TILE;
-        for (size_t i = 0; i < now; i++) compare(compared, first + done + i, tile + i * pitch);
+        compare(compared, first + done, now, tile, pitch);
         memset(tile + now * pitch, 0, (TILE - now) * pitch * sizeof *tile);
         add_tile(tile, pitch, products);
     }

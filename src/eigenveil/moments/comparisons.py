@@ -223,7 +223,7 @@ class Mixer(HoldsRows):
 
     def _mixed(self, parts: tuple[FloatArray, ...]) -> FloatArray:
         rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return np.asarray(rows[public_order(rows.shape[0], self._blocks)])
+        return rows.take(public_order(rows.shape[0], self._blocks), axis=0)
 
 
 class MixedDifferences(NeighbourDifferences):

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ..errors import InvalidDataError, InvalidParameterError, one_of
 from ..numerics import FloatArray, IntArray
 from ..releases.score_map import ENTRY_BITS, ScoreGrid
-from .bound import dense_rows, finite_rows, integer_rows, target_exponent
-from .kernels import Candidates, RowsByColumn, squares
+from .bound import finite_rows, integer_rows, rows_as_they_lie, target_exponent
+from .kernels import Candidates, count_by_norm
 from .numpy_kernels import split_mix, squared_norms
 from .row_rule import UNIT_WEIGHTS
 from .units import NOT_WHOLE_UNITS, TWICE, Blocks, InBatches, InThreads, Units, units_of, without_weights
@@ -247,28 +247,27 @@ class RowSizes(MagnitudeCounts):
         units = units_of(self._weight is not None, without_weights(X))
         if self._features is not None:
             return super()._of(np.abs(scaled_rows(units.rows, self._shift, self._scale)))
-        by_column = isinstance(units.rows, RowsByColumn) and units.starts is None
-        return self._binned(
-            self._candidates_of(units if by_column else units.with_rows(dense_rows(units.rows)))[:, None]
-        )
+        if units.starts is not None:
+            return self._binned(self._candidates_of_units(units)[:, None])
+        rows = rows_as_they_lie(units.rows)
+        counts = np.zeros(NORM_GRID.size + 1, dtype=np.int64)
+        if rows.shape[0]:
+            scale = np.asarray(1.0 if self._scale is None else self._scale)
+            table = norm_table(doubt(rows.shape[1]), np.empty((0, 0)))
+            left = count_by_norm(rows, self._shift, scale, table, counts)
+            # The first row once more, for nothing: so the time does not tell whether any was left. One with NaN or
+            # infinity is refused here: it has no ordinary square.
+            counts += np.bincount(self._exact_candidates(rows[np.append(left, 0)])[:-1], minlength=counts.size)
+        return counts[None]
 
     def _exact_candidates(self, rows: FloatArray) -> IntArray:
         """Return the grid points of the norms of dense rows, none of which floats are asked for."""
         return _candidates_of_steps(_exact_steps(scaled_rows(rows, self._shift, self._scale)))
 
-    def _candidates_of(self, units: Units) -> IntArray:
-        """Return the grid points of the norms of dense units, or of rows by column."""
-        rows = units.rows
-        if units.starts is not None:
-            rows = scaled_rows(rows, self._shift, self._scale)
-            return norm_candidates(rows, units.starts, self._weight == "equal")[:, 0]
-        squared = squares(rows, self._shift, np.asarray(1.0 if self._scale is None else self._scale))
-
-        def exactly(near: NDArray[np.intp]) -> IntArray:
-            # Refused where one of them has NaN or infinity: such a row has no ordinary square.
-            return _exact_steps(scaled_rows(rows[near], self._shift, self._scale))
-
-        return _candidates(squared, doubt(rows.shape[1]), exactly)[:, 0]
+    def _candidates_of_units(self, units: Units) -> IntArray:
+        """Return the grid points of the norms of all rows of every person."""
+        rows = scaled_rows(units.rows, self._shift, self._scale)
+        return norm_candidates(rows, units.starts, self._weight == "equal")[:, 0]
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._shift, self._scale, self._features, self._weight)

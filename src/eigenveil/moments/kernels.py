@@ -46,7 +46,7 @@ class RowsByColumn:
 
     def __init__(self, columns: Sequence[NDArray[Any]]) -> None:
         # Of a type that was not compiled for, such as truth values, a copy is.
-        held = [one if _type_of(one.dtype) is not None else one.astype(np.float64) for one in columns]
+        held = [one if is_read_in_place(one.dtype) else one.astype(np.float64) for one in columns]
         self._columns = held
         self.starts = np.array([one.ctypes.data for one in held], dtype=np.intp)
         self.strides = np.array([one.strides[0] for one in held], dtype=np.intp)
@@ -68,6 +68,10 @@ class RowsByColumn:
             return part
         return np.asarray(self)[rows] if isinstance(rows, tuple) else self._made(rows)
 
+    def column(self, place: int) -> NDArray[Any]:
+        """Return one column, of its own type."""
+        return self._columns[place][self._rows.start : self._rows.stop]
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("Columns that lie apart do not become an array without a copy.")
@@ -75,7 +79,7 @@ class RowsByColumn:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy lies elsewhere, in this process or in another.
-        return RowsByColumn, ([one[self._rows.start : self._rows.stop] for one in self._columns],)
+        return RowsByColumn, ([self.column(place) for place in range(len(self._columns))],)
 
     def _made(self, rows: Any) -> FloatArray:
         # Columns are contiguous in every frame library, and so they are written to contiguous memory.
@@ -94,8 +98,13 @@ def _type_of(dtype: np.dtype[Any]) -> int | None:
     return _TYPES.get(dtype.str[1:]) if dtype.isnative else None
 
 
+def is_read_in_place(dtype: np.dtype[Any]) -> bool:
+    """Tell whether numbers of a type are what was compiled for."""
+    return _type_of(dtype) is not None
+
+
 class _Table(ctypes.Structure):
-    """How rows lie in memory, as in rows.h."""
+    """How rows lie in memory, as in table.h: all of their columns, or some."""
 
     _fields_ = [
         ("columns", ctypes.c_void_p),
@@ -105,7 +114,7 @@ class _Table(ctypes.Structure):
         ("d", ctypes.c_size_t),
     ]
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, columns: Sequence[int] | None = None) -> None:
         n, d = rows.shape
         if isinstance(rows, RowsByColumn):
             starts, strides, types = rows.starts, rows.strides, rows.types
@@ -113,8 +122,26 @@ class _Table(ctypes.Structure):
             starts = rows.ctypes.data + np.arange(d, dtype=np.intp) * rows.strides[1]
             strides = np.full(d, rows.strides[0], dtype=np.intp)
             types = np.full(d, _type_of(rows.dtype), dtype=np.uint8)
+        if columns is not None:
+            chosen = list(columns)
+            starts, strides, types = starts[chosen], strides[chosen], types[chosen]
         self._kept = rows, starts, strides, types
-        super().__init__(*(one.ctypes.data for one in (starts, strides, types)), n, d)
+        super().__init__(*(one.ctypes.data for one in (starts, strides, types)), n, starts.size)
+
+
+class _Groups(ctypes.Structure):
+    """The table of candidate bounds, as in one_pass.c."""
+
+    _fields_ = (
+        ("cells", ctypes.c_void_p),
+        ("n_cells", ctypes.c_int64),
+        ("first_cell", ctypes.c_int64),
+        ("shift", ctypes.c_int),
+    )
+
+    def __init__(self, candidates: Candidates) -> None:
+        self._kept = cells = candidates.cells
+        super().__init__(cells.ctypes.data, cells.size, candidates.first_cell, candidates.cell_shift)
 
 
 class _Compared(ctypes.Structure):
@@ -151,13 +178,14 @@ class CompiledPasses:
     """
 
     def __init__(self, library: Any) -> None:
-        place, number, size, whole = ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t, ctypes.c_int64
+        place, number, size = ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t
         table = (ctypes.POINTER(_Table), place, place)
         bounded = (*table, number, number, place)
         self._integers = _function(library.eigenveil_integers, *bounded, place, place)
-        self._squares = _function(library.eigenveil_squares, *table, place, place)
-        by_norm = (*bounded, place, whole, whole, ctypes.c_int, *(place,) * 5)
-        self._sums_by_norm = _function(library.eigenveil_sums_by_norm, *by_norm, returns=size)
+        groups = ctypes.POINTER(_Groups)
+        counted = (*table, place, groups, place, place)
+        self._count_by_norm = _function(library.eigenveil_count_by_norm, *counted, returns=size)
+        self._sums_by_norm = _function(library.eigenveil_sums_by_norm, *bounded, groups, *(place,) * 5, returns=size)
         several = (ctypes.POINTER(_Compared), size, size)
         self._compared = _function(library.eigenveil_compared, *several, place)
         self._multiplies = bool(library.eigenveil_multiplies())
@@ -168,7 +196,7 @@ class CompiledPasses:
     @staticmethod
     def fit(rows: Rows, factor: FloatArray) -> bool:
         """Tell whether rows are what was compiled for: of a type that C has here, all changed alike."""
-        return factor.ndim < 2 and _type_of(rows.dtype) is not None
+        return factor.ndim < 2 and is_read_in_place(rows.dtype)
 
     def integers(
         self, rows: Rows, shift: FloatArray | None, factor: FloatArray, bits: int | None, out: FloatArray
@@ -178,11 +206,13 @@ class CompiledPasses:
         self._integers(*_table(rows, shift, factor), *_limits(bits), _room(rows.shape[1]), squared, out)
         return squared
 
-    def squares(self, rows: Rows, shift: FloatArray | None, factor: FloatArray) -> FloatArray:
-        """Measure rows that are not truncated."""
-        squared = np.empty(rows.shape[0])
-        self._squares(*_table(rows, shift, factor), _room(rows.shape[1]), squared)
-        return squared
+    def count_by_norm(
+        self, rows: Rows, shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
+    ) -> IntArray:
+        """Count rows at their grid points; return the places of the others."""
+        left = np.empty(rows.shape[0], dtype=np.int64)
+        changed = *_table(rows, shift, scale), _room(rows.shape[1])
+        return left[: self._count_by_norm(*changed, _Groups(candidates), counts, left)].copy()
 
     def add_by_norm(
         self,
@@ -195,9 +225,8 @@ class CompiledPasses:
     ) -> IntArray:
         """Add integer rows to the totals of their grid points; return the places of the others."""
         left, row = np.empty(rows.shape[0], dtype=np.int64), np.empty(rows.shape[1])
-        cells = candidates.cells, candidates.cells.size, candidates.first_cell, candidates.cell_shift
-        changed = *_table(rows, shift, scale), *_limits(bits), _room(rows.shape[1])
-        n_left = self._sums_by_norm(*changed, *cells, candidates.factors, row, sums.counts, sums.totals, left)
+        changed = *_table(rows, shift, scale), *_limits(bits), _room(rows.shape[1]), _Groups(candidates)
+        n_left = self._sums_by_norm(*changed, candidates.factors, row, sums.counts, sums.totals, left)
         return left[:n_left].copy()
 
     def room_for_products(self, width: int) -> FloatArray | None:
@@ -282,10 +311,11 @@ __all__ = [
     "add_compared",
     "add_products",
     "compared_integers",
+    "count_by_norm",
     "integers",
+    "is_read_in_place",
     "places_by_hash",
     "room_for_products",
-    "squares",
 ]
 
 
@@ -319,16 +349,15 @@ def integers(rows: Rows, shift: FloatArray | None, factor: FloatArray, bits: int
     return squared
 
 
-def squares(rows: Rows, shift: FloatArray | None, factor: FloatArray) -> FloatArray:
-    """Return the squared norms of ``factor * (rows - shift)``, summed in any order.
+def count_by_norm(
+    rows: Rows, shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
+) -> IntArray:
+    """Count every row at the grid point of the norm of ``scale * (rows - shift)``, summed in any order.
 
-    Examples
-    --------
-    >>> squares(np.array([[1.0, 2.0]]), np.array([1.0, 0.0]), np.array(2.0))
-    array([16.])
+    Rows whose grid point is not beyond doubt are left out: their places are returned.
     """
-    squared: FloatArray = _passes(rows, factor).squares(rows, shift, factor)
-    return squared
+    left: IntArray = _passes(rows, scale).count_by_norm(rows, shift, scale, candidates, counts)
+    return left
 
 
 def add_by_norm(
@@ -406,21 +435,19 @@ def _agrees(passes: CompiledPasses) -> bool:
     # next in doubt; and the last on another grid point, where entries are twice as large, so integers again.
     first_cell = int(np.square(whole[0]).sum().view(np.int64) >> 54)
     candidates = Candidates(np.array([0, -1, -1, 1], dtype=np.int16), first_cell, 54, factor * np.array([[1.0], [2.0]]))
-    found: list[tuple[list[NDArray[Any]], FloatArray]] = []
+    found: list[list[NDArray[Any]]] = []
     ways: tuple[Any, ...] = numpy_kernels, passes
     for way in ways:
         out, by_norm = np.empty(rows.shape), []
         norms = way.integers(rows, shift, factor, bits, out)
         # All of them, and one by one, so that no errors cancel.
         for part in (rows, *rows[:, None]):
-            sums = NormSums(np.zeros(2, dtype=np.int64), np.zeros((2, d)))
+            counts, sums = np.zeros(2, dtype=np.int64), NormSums(np.zeros(2, dtype=np.int64), np.zeros((2, d)))
+            by_norm += [way.count_by_norm(part, shift, factor, candidates, counts), counts]
             by_norm += [way.add_by_norm(part, shift, factor, bits, candidates, sums), sums.counts, sums.totals]
-        # Squares that are no integers depend on the order of their sum, so these are nearly the same only.
-        loose = way.squares(rows, shift, factor)
-        found.append(([norms, out, *by_norm], loose))
-    (ours, our_squares), (its, its_squares) = found
-    same = all(np.array_equal(*pair, equal_nan=True) for pair in zip(ours, its, strict=True))
-    same &= np.allclose(our_squares, its_squares, rtol=1e-13, equal_nan=True) and _loads(passes)
+        found.append([norms, out, *by_norm])
+    ours, its = found
+    same = all(np.array_equal(*pair, equal_nan=True) for pair in zip(ours, its, strict=True)) and _loads(passes)
     same &= _compares(passes)
     room, constant = passes.room_for_products(d + 1), 5.0
     if room is None:

@@ -186,6 +186,15 @@ def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) ->
     return squared
 
 
+def count_by_norm(
+    rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
+) -> IntArray:
+    """Count rows at their grid points; return the places of the others."""
+    found = candidates.of(squares(rows, shift, scale))
+    counts += np.bincount(found[found >= 0], minlength=counts.size)
+    return np.flatnonzero(found < 0)
+
+
 def add_by_norm(
     rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, bits: int, candidates: Candidates, sums: NormSums
 ) -> IntArray:

@@ -55,12 +55,20 @@ INLINE double change_row(const double *restrict row, size_t d, const double *res
     return added(sums);
 }
 
-/* Bring a row of integers that is longer to norm `reach`, whose square is `limit`, or just below, as
-   `numpy_kernels.clip` does. Every row is multiplied, others by 1, so that the time does not tell which are longer. */
-INLINE void shorten_row(double *row, size_t d, double squared, double limit, double reach)
+INLINE int is_longer(double squared, double limit) { return (squared > limit) & (squared < EXACT_LIMIT); }
+
+/* Return what a row of integers is multiplied by: 1, unless it is longer than `reach`, whose square is `limit`. */
+INLINE double shortening(double squared, double limit, double reach)
 {
-    int longer = squared > limit && squared < EXACT_LIMIT;
-    double factor = longer ? reach / sqrt(squared) : 1.0, sums[LANES] = {0.0};
+    double factor = reach / sqrt(squared);
+    return is_longer(squared, limit) ? factor : 1.0;
+}
+
+/* Bring a row of integers that is longer to norm `reach` or just below, as `numpy_kernels.clip` does, by the factor of
+   its squared norm. Every row is multiplied, others by 1, so that the time does not tell which are longer. */
+INLINE void shorten_row(double *row, size_t d, double squared, double limit, double factor)
+{
+    double sums[LANES] = {0.0};
 #define SHORTEN(WIDTH)                                                                                                 \
     for (size_t k = 0; k < (WIDTH); k++) {                                                                             \
         double entry = trunc(row[j + k] * factor);                                                                     \
@@ -68,7 +76,7 @@ INLINE void shorten_row(double *row, size_t d, double squared, double limit, dou
         sums[k] += entry * entry;                                                                                      \
     }
     BY_LANES(SHORTEN);
-    if (longer && added(sums) > limit) /* which is not known to happen */
+    if (is_longer(squared, limit) && added(sums) > limit) /* which is not known to happen */
         for (size_t j = 0; j < d; j++) row[j] -= (row[j] > 0.0) - (row[j] < 0.0);
 }
 
@@ -86,7 +94,7 @@ INLINE double integer_row(const double *restrict row, size_t d, const double *re
     }
     BY_LANES(TRUNCATE);
     sum = added(sums);
-    shorten_row(out, d, sum, limit, reach);
+    shorten_row(out, d, sum, limit, shortening(sum, limit, reach));
     return sum;
 }
 

@@ -21,10 +21,10 @@ from .. import numerics
 from ..errors import InvalidParameterError
 from ..numerics import FloatArray, IntArray
 from . import kernels
-from .bound import EXACT_INTEGER_BITS, RowBound, dense_rows, quantize_values
+from .bound import EXACT_INTEGER_BITS, RowBound, quantize_values, rows_as_they_lie
 from .comparisons import Compared
 from .counts import NORM_GRID, RowSizes, doubt, norm_table
-from .kernels import Candidates, NormSums, RowsByColumn, add_by_norm
+from .kernels import Candidates, NormSums, add_by_norm
 from .numpy_kernels import add_by_group, squared_norms, to_the_bound
 from .row_rule import MOST_SUM
 from .units import Units, side_by_side, units_of
@@ -87,7 +87,9 @@ class ProductSum:
             for part in units.pieces(max(1, 4 * _BLOCK_ENTRIES // d), exact):
                 self.add(part.with_rows(part.rows.toarray()))
         else:
-            for part in units.pieces(max(_BLOCK_ENTRIES // d, 4 * d), exact):
+            # one_pass.c works on a few rows at a time, whatever it is given.
+            entries = _BLOCK_ENTRIES if self._upper is None else 4 * _BLOCK_ENTRIES
+            for part in units.pieces(max(entries // d, 4 * d), exact):
                 self._make_room(part.n_units)
                 self._add_units(part)
 
@@ -335,7 +337,7 @@ class SumsByNorm(RowSizes):
             rows = scipy.sparse.csr_array(units.rows, copy=not units.rows.has_canonical_format)
             rows.sum_duplicates()
             return self._of_sparse(rows)
-        left = units if isinstance(units.rows, RowsByColumn) else units.with_rows(dense_rows(units.rows))
+        left = units.with_rows(rows_as_they_lie(units.rows))
         sums = NormSums(np.zeros(NORM_GRID.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
         asked = self.bound.by_one_factor
         if asked and left.n_units:
@@ -346,7 +348,7 @@ class SumsByNorm(RowSizes):
             left = Units(rows[np.append(places, 0)])
         if left.n_units:
             # Floats have left few rows, and are not asked for these again.
-            candidates = self._exact_candidates(left.rows) if asked else self._candidates_of(left)
+            candidates = self._exact_candidates(left.rows) if asked else self._candidates_of_units(left)
             sizes = None if left.starts is None else np.diff(left.starts, append=left.rows.shape[0])
             factors = self._candidates.factors[candidates if sizes is None else np.repeat(candidates, sizes)]
             integers = _unit_integers(self.bound, left, factors)

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, column_in_words, iterated_in_own_words
+from ..moments.kernels import RowsByColumn
 from .arrays import ArrayReader, SparseReader, view_rows
 from .base import Reader, batch_rows, choose_columns, need_arrow
 from .encoder import Declared, Encoder, kinds_of, same_kind
@@ -70,8 +72,26 @@ class FrameReader:
     def picker(self, encoder: Encoder) -> Callable[[Any], Any]:
         """Return what gives the encoded rows of a held frame at a slice or at positions, the same for all readings."""
         if self._picked is None or self._picked[0] is not encoder:
-            self._picked = encoder, encoder.picker(self._frame, self.where)
+            matrix = self._matrix() if encoder.plain else None
+            if matrix is None:
+                pick = encoder.picker(self._frame, self.where)
+            else:
+                places = {name: place for place, name in enumerate(self.columns)}
+                pick = RowsByColumn([matrix[:, places[name]] for name in encoder.columns]).__getitem__
+            self._picked = encoder, pick
         return self._picked[1]
+
+    def _matrix(self) -> NDArray[Any] | None:
+        """Return the numbers of a pandas frame that has them all in one array, so that no column need be looked up."""
+        if not self._frame.implementation.is_pandas():
+            return None
+        native = self._frame.to_native()
+        kinds = set(native.dtypes)
+        if len(kinds) != 1 or not isinstance(kind := kinds.pop(), np.dtype) or kind.kind not in "fiu":
+            return None
+        first = native.iloc[:1]  # of which a copy costs nothing
+        in_place = np.may_share_memory(first.to_numpy(), first.iloc[:, 0].to_numpy())
+        return native.to_numpy() if in_place else None
 
     def batch_limit(self, step: int) -> tuple[int, None]:
         """Return how many rows make a batch; each adds 1."""

@@ -1,0 +1,131 @@
+/* Tables as they lie in memory, by row or by column, of any type: read a tile of rows at a time, as float64. */
+
+#include "rows.h"
+
+/* A table of n rows and d columns. Of every column: where it begins, how many bytes its numbers are apart, and of which
+   type they are, as in kernels.py. Nothing need be aligned. */
+struct table {
+    const char *const *columns;
+    const ptrdiff_t *strides;
+    const uint8_t *types;
+    size_t n, d;
+};
+static const size_t SIZES[] = {8, 4, 8, 4, 2, 1, 8, 4, 2, 1};
+
+#define CONVERT(TYPE)                                                                                                  \
+    if (stride == (ptrdiff_t)sizeof(TYPE) && pitch == 1)                                                               \
+        for (size_t i = 0; i < many; i++) {                                                                            \
+            TYPE entry;                                                                                                \
+            memcpy(&entry, from + i * sizeof entry, sizeof entry);                                                     \
+            to[i] = (double)entry;                                                                                     \
+        }                                                                                                              \
+    else                                                                                                               \
+        for (size_t i = 0; i < many; i++) {                                                                            \
+            TYPE entry;                                                                                                \
+            memcpy(&entry, from + (ptrdiff_t)i * stride, sizeof entry);                                                \
+            to[i * pitch] = (double)entry;                                                                             \
+        }                                                                                                              \
+    break
+
+/* Put numbers of a type, `stride` bytes apart, into `to`, `pitch` numbers apart. */
+INLINE void convert(uint8_t type, const char *restrict from, ptrdiff_t stride, size_t many, double *restrict to,
+                    size_t pitch)
+{
+    switch (type) {
+    case 0: CONVERT(double);
+    case 1: CONVERT(float);
+    case 2: CONVERT(int64_t);
+    case 3: CONVERT(int32_t);
+    case 4: CONVERT(int16_t);
+    case 5: CONVERT(int8_t);
+    case 6: CONVERT(uint64_t);
+    case 7: CONVERT(uint32_t);
+    case 8: CONVERT(uint16_t);
+    default: CONVERT(uint8_t);
+    }
+}
+
+#define FEW 4 /* columns that are turned to rows together */
+
+/* Put `many` numbers of FEW columns into rows that are `pitch` numbers apart. */
+INLINE void turn(const char *const *from, size_t many, size_t pitch, double *restrict to)
+{
+    size_t i = 0;
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+    typedef double few __attribute__((vector_size(FEW * sizeof(double))));
+    for (; i + FEW <= many; i += FEW) {
+        few columns[FEW], pairs[FEW], rows[FEW];
+        for (size_t k = 0; k < FEW; k++) memcpy(&columns[k], from[k] + i * sizeof(double), sizeof(few));
+        for (size_t k = 0; k < FEW; k += 2) {
+            pairs[k] = __builtin_shufflevector(columns[k], columns[k + 1], 0, 4, 2, 6);
+            pairs[k + 1] = __builtin_shufflevector(columns[k], columns[k + 1], 1, 5, 3, 7);
+        }
+        for (size_t k = 0; k < 2; k++) {
+            rows[k] = __builtin_shufflevector(pairs[k], pairs[k + 2], 0, 1, 4, 5);
+            rows[k + 2] = __builtin_shufflevector(pairs[k], pairs[k + 2], 2, 3, 6, 7);
+        }
+        for (size_t k = 0; k < FEW; k++) memcpy(to + (i + k) * pitch, &rows[k], sizeof(few));
+    }
+#endif
+#endif
+    for (; i < many; i++)
+        for (size_t k = 0; k < FEW; k++) memcpy(to + i * pitch + k, from[k] + i * sizeof(double), sizeof(double));
+}
+
+/* Tell whether the numbers of a row lie side by side, all of one type. */
+INLINE int in_rows(const struct table *table)
+{
+    int whole = 1;
+    for (size_t j = 0; j < table->d; j++)
+        whole &= table->types[j] == table->types[0] && table->strides[j] == table->strides[0] &&
+                 (uintptr_t)table->columns[j] == (uintptr_t)table->columns[0] + j * SIZES[table->types[0]];
+    return whole;
+}
+
+/* Put rows, from `first` on, into `room`, as float64. */
+FOR_EVERY_PROCESSOR
+static void load(const struct table *table, int whole, size_t first, size_t many, double *restrict room)
+{
+    size_t d = table->d, j = 0;
+    double converted[FEW][TILE];
+    if (whole) {
+        const char *row = table->columns[0] + (ptrdiff_t)first * table->strides[0];
+        for (size_t i = 0; i < many; i++, row += table->strides[0])
+            convert(table->types[0], row, (ptrdiff_t)SIZES[table->types[0]], d, room + i * d, 1);
+        return;
+    }
+    for (; j + FEW <= d; j += FEW) {
+        const char *from[FEW];
+        for (size_t k = 0; k < FEW; k++) {
+            ptrdiff_t stride = table->strides[j + k];
+            from[k] = table->columns[j + k] + (ptrdiff_t)first * stride;
+            /* So many columns are more than a processor foresees by itself. */
+            for (size_t ahead = 0; ahead < TILE * sizeof(double); ahead += 64)
+                __builtin_prefetch((const void *)((uintptr_t)from[k] + (uintptr_t)(TILE * stride) + ahead));
+            if (table->types[j + k] == 0 && stride == (ptrdiff_t)sizeof(double)) continue;
+            convert(table->types[j + k], from[k], stride, many, converted[k], 1);
+            from[k] = (const char *)converted[k];
+        }
+        turn(from, many, d, room + j);
+    }
+    for (; j < d; j++) {
+        const char *from = table->columns[j] + (ptrdiff_t)first * table->strides[j];
+        convert(table->types[j], from, table->strides[j], many, room + j, d);
+    }
+}
+
+/* Return at most TILE rows, from `first` on, which are `*step` numbers apart: where they lie, or in `room`. */
+INLINE const double *rows_from(const struct table *table, int whole, size_t first, size_t many, double *room,
+                               ptrdiff_t *step)
+{
+    const char *start = table->columns[0];
+    ptrdiff_t stride = table->strides[0], size = sizeof(double);
+    if (whole && table->types[0] == 0 && (uintptr_t)start % sizeof(double) == 0 && stride % size == 0) {
+        *step = stride / size;
+        return (const double *)(start + (ptrdiff_t)first * stride);
+    }
+    load(table, whole, first, many, room);
+    *step = (ptrdiff_t)table->d;
+    return room;
+}
