@@ -299,11 +299,13 @@ class Gaussian(GaussianNoise):
         if not self.traced:
             return super().simulated_errors(generator)
         more, count = generator.standard_normal(2) * (self.noise_scale(), self.count_sd)
-        noise = {"matrix": super().simulated_noise(generator), self._more: more}
+        noise = {"matrix": super().simulated_noises(generator, 1)[0], self._more: more}
         if self.count_share > 0:
             noise["count"] = count
         return self.second_moment(noise, 1), self.estimated_rows(noise) or 0.0
 
-    def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
+    def simulated_noises(self, generator: np.random.Generator, count: int) -> FloatArray:
         """Return the noise that is left in `second_moment`."""
-        return self.simulated_errors(generator)[0] if self.traced else super().simulated_noise(generator)
+        if not self.traced:
+            return super().simulated_noises(generator, count)
+        return np.stack([self.simulated_errors(generator)[0] for _ in range(count)])

@@ -3,7 +3,6 @@
 docs/explanation/uncertainty.md derives every formula.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from ..limits import SIZE
 from ..numerics import FloatArray
 from .holding import holding
-from .noise_spectrum import SIMULATION_SEED, edge_quantile
+from .noise_spectrum import SIMULATION_SEED, NoiseDraws, edge_quantile
 from .shrinkage import decreasing
 
 # Simulated noise is as many numbers in all, within these numbers of draws; a Student distribution makes up for few of
@@ -124,9 +123,6 @@ def trace_sizes(mapping: FloatArray | None, d: int) -> tuple[float, float]:
 def simulation() -> np.random.Generator:
     """Return the generator of a simulation: the same release always gives the same answer."""
     return np.random.default_rng(SIMULATION_SEED)
-
-
-NoiseDraws = Callable[[np.random.Generator, int], FloatArray]
 
 
 def simulated_noise(rows: FloatArray, k: int, draws: NoiseDraws) -> ComponentNoise:
