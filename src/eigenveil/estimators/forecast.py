@@ -26,7 +26,7 @@ from ..errors import CapacityError, EigenveilError, InvalidParameterError, budge
 from ..errors import probability_below_one as probability
 from ..guarantee import Adjacency
 from ..mechanisms import MECHANISMS, CentralMechanism
-from ..numerics import FloatArray
+from ..numerics import FloatArray, one_blas_thread
 from ..postprocess.above_noise import ABOVE_NOISE
 from ..releases.record import Release
 from ..sampling.matrix_bingham import haar_orthogonal
@@ -248,10 +248,10 @@ class MadeUpFits:
         repeats = self.repeats if recommendable else max(2, self.repeats // _BESIDE)
         outcomes = []
         for at, table in enumerate(self._made_up(n_rows)[:repeats]):
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), one_blas_thread():  # several would wait for one another at this size
                 warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
                 model.set_params(random_state=copy.deepcopy(table.generator))
-                release = model.fit(table.rows * unit, plan=plan).release_
+                release = model._planned(table.rows * unit, plan).run()
                 outcomes.append(_outcome(release, table.true, read=at < read))
         return outcomes
 
@@ -291,7 +291,7 @@ def _outcome(release: Release, true: FloatArray, read: bool) -> Outcome:
     """Return what a release comes to beside the matrix of its rows, in any unit."""
     shares = release.explained_variance_ratio if read else None
     if shares is None:
-        return Outcome.of(release.components, true)
+        return Outcome.of(release.spectrum.directions, true)
     ends, whole = release.spectrum.explained_variance_ratio_interval, release.spectrum.captured_variance_ratio_interval
     reported = Reported(
         shares=shares,
@@ -300,7 +300,7 @@ def _outcome(release: Release, true: FloatArray, read: bool) -> Outcome:
         total_half_width=None if whole is None else float(whole[1] - whole[0]) / 2,
         above_noise=release.spectrum.n_above_noise if release.matrix.has_known_noise else None,
     )
-    return Outcome.of(release.components, true, reported)
+    return Outcome.of(release.spectrum.directions, true, reported)
 
 
 def _taken(estimator: PrivatePCA, n_features: int, n_rows: int) -> str | None:

@@ -305,7 +305,6 @@ class Gaussian(GaussianNoise):
         return self.second_moment(noise, 1), self.estimated_rows(noise) or 0.0
 
     def simulated_noises(self, generator: np.random.Generator, count: int) -> FloatArray:
-        """Return the noise that is left in `second_moment`."""
-        if not self.traced:
-            return super().simulated_noises(generator, count)
-        return np.stack([self.simulated_errors(generator)[0] for _ in range(count)])
+        """Return the noise that is left in `second_moment`: where it is isotropic, by its second moments."""
+        facts = self.noise_facts()
+        return super().simulated_noises(generator, count) if facts.diagonal_extra else facts.draws(generator, count)[0]

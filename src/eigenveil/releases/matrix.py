@@ -534,10 +534,6 @@ class MatrixView:
         """Return fresh draws of the noise in `scaled_matrix`, at the released mean or correlations."""
         return self._as_scaled(self.row_noise_draws(generator, count))
 
-    def noise_draw(self, generator: np.random.Generator) -> FloatArray:
-        """Return one of these draws."""
-        return np.asarray(self.noise_draws(generator, 1)[0])
-
     def error_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
         return self._as_scaled(self.row_error_draw(generator))
@@ -607,8 +603,12 @@ class MatrixView:
         if variance is not None:
             excess = 0.0 if self.noise_facts is None else self.noise_facts.excess * len(matrix) / self.n_features
             return shrink(matrix, variance, excess, eigensystem, keep_trace=keep_trace)
-        block = slice(None) if positions is None else np.ix_(positions, positions)
-        return shrink_by_simulation(matrix, lambda g: self.noise_draw(g)[block], eigensystem, keep_trace=keep_trace)
+        block = (...,) if positions is None else (..., *np.ix_(positions, positions))
+
+        def draws(generator: np.random.Generator, count: int) -> FloatArray:
+            return np.asarray(self.noise_draws(generator, count)[block])
+
+        return shrink_by_simulation(matrix, draws, eigensystem, keep_trace=keep_trace)
 
     @cached_property
     def _even_variance(self) -> float | None:
