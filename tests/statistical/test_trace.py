@@ -219,7 +219,7 @@ def test_intervals_know_that_the_number_of_rows_is_noisy():
     assert_variance(simulated, 3 * mechanism.noise_scale() ** 2)  # 1 - 2v + (d + 1)v^2 at v = 1
     # The control: without it an interval would be too short.
     assert_variance(
-        one.matrix.noise_draws(generator, DRAWS)[:, 0, 0] * 2000, mechanism.noise_scale() ** 2
+        one.matrix.noise_draw(generator, DRAWS)[:, 0, 0] * 2000, mechanism.noise_scale() ** 2
     )
 
 

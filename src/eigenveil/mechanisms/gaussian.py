@@ -308,3 +308,9 @@ class Gaussian(GaussianNoise):
         """Return the noise that is left in `second_moment`: where it is isotropic, by its second moments."""
         facts = self.noise_facts()
         return super().simulated_noises(generator, count) if facts.diagonal_extra else facts.draws(generator, count)[0]
+
+    def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
+        """Return one such matrix, of the integers that a release draws."""
+        if self.traced:
+            return self.simulated_errors(generator)[0]
+        return np.asarray(super().simulated_noises(generator, 1)[0])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
 from ..numerics import FloatArray, one_blas_thread
-from .noise_spectrum import SIMULATION_SEED, NoiseDraws, edge_quantile
+from .noise_spectrum import SIMULATION_SEED, NoiseDraw, edge_quantile
 from .spectrum import sorted_eigh
 
 # Half of the width over which the spectrum is smoothed, in standard deviations of the noise beside the diagonal.
@@ -150,7 +150,7 @@ def _smoothed_stieltjes(values: FloatArray, half_width: float) -> NDArray[np.com
 
 def shrink_by_simulation(
     matrix: FloatArray,
-    noise_draws: NoiseDraws,
+    noise_draw: NoiseDraw,
     eigensystem: tuple[FloatArray, FloatArray] | None = None,
     *,
     keep_trace: bool = False,
@@ -161,8 +161,8 @@ def shrink_by_simulation(
     ----------
     matrix, eigensystem, keep_trace
         As for `shrink`.
-    noise_draws : callable
-        Maps a generator and a number to so many draws of N. The distribution must be symmetric about 0.
+    noise_draw : callable
+        Maps a generator to one draw of N. The distribution must be symmetric about 0.
 
     Notes
     -----
@@ -177,7 +177,7 @@ def shrink_by_simulation(
     total = _kept_total(values, keep_trace)
     positive, step = _nonnegative(values, total), max(0.0, (values.size - 2) / values.size)
     with one_blas_thread():
-        noise, estimate = _mirrored_draws(noise_draws, rows), positive
+        noise, estimate = _mirrored_draws(noise_draw, rows), positive
         for _ in range(_STEPS):
             simulated = np.linalg.eigvalsh(noise + np.diag(estimate))[:, ::-1].mean(axis=0)
             estimate = decreasing(estimate + values - simulated, total)
@@ -204,14 +204,14 @@ def compose(values: FloatArray, rows: FloatArray) -> FloatArray:
     return (product + product.T) / 2
 
 
-def _mirrored_draws(noise_draws: NoiseDraws, rows: FloatArray) -> FloatArray:
+def _mirrored_draws(noise_draw: NoiseDraw, rows: FloatArray) -> FloatArray:
     """Return draws of the noise in the released eigenbasis, each with its mirror image.
 
     The mirror image removes the first-order error of the simulation, which few draws would not average out.
     """
     generator = np.random.default_rng(SIMULATION_SEED)
     pairs = int(np.clip(_WORK // rows.shape[0], 1, _MOST_PAIRS))
-    halves = rows @ noise_draws(generator, pairs) @ rows.T
+    halves = np.stack([rows @ noise_draw(generator) @ rows.T for _ in range(pairs)])
     return np.concatenate([halves, -halves])
 
 

@@ -342,11 +342,16 @@ class MatrixView:
             return np.zeros(self.n_features)
         return np.asarray(sizes * (self.noise_unit * math.sqrt(mechanism.noise_facts().diagonal_variance)))
 
-    def row_noise_draws(self, generator: np.random.Generator, count: int) -> FloatArray:
-        """Return fresh draws of the noise in `row_matrix`, at the released mean."""
-        if self.mechanism is None or not self.mechanism.adds_noise:
+    def row_noise_draw(self, generator: np.random.Generator, count: int | None = None) -> FloatArray:
+        """Return a fresh draw of the noise in `row_matrix`, at the released mean; or so many, quickly."""
+        mechanism = self.mechanism
+        if mechanism is None or not mechanism.adds_noise:
             raise InvalidDataError("This release has no matrix with noise of a known distribution.")
-        return self._about_the_mean(np.asarray(self.mechanism.simulated_noises(generator, count) * self.noise_unit))
+        if count is None:
+            noise = mechanism.simulated_noise(generator)
+        else:
+            noise = mechanism.simulated_noises(generator, count)
+        return self._about_the_mean(np.asarray(noise * self.noise_unit))
 
     def row_error_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
@@ -530,9 +535,9 @@ class MatrixView:
         # Where there is nothing beside the diagonal, or nothing that is told, any positive number will do.
         return sd * (float(np.sqrt(squares.sum() / max(1, squares.size))) or 1.0)
 
-    def noise_draws(self, generator: np.random.Generator, count: int) -> FloatArray:
-        """Return fresh draws of the noise in `scaled_matrix`, at the released mean or correlations."""
-        return self._as_scaled(self.row_noise_draws(generator, count))
+    def noise_draw(self, generator: np.random.Generator, count: int | None = None) -> FloatArray:
+        """Return a fresh draw of the noise in `scaled_matrix`, at the released mean or correlations; or so many."""
+        return self._as_scaled(self.row_noise_draw(generator, count))
 
     def error_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
@@ -603,12 +608,8 @@ class MatrixView:
         if variance is not None:
             excess = 0.0 if self.noise_facts is None else self.noise_facts.excess * len(matrix) / self.n_features
             return shrink(matrix, variance, excess, eigensystem, keep_trace=keep_trace)
-        block = (...,) if positions is None else (..., *np.ix_(positions, positions))
-
-        def draws(generator: np.random.Generator, count: int) -> FloatArray:
-            return np.asarray(self.noise_draws(generator, count)[block])
-
-        return shrink_by_simulation(matrix, draws, eigensystem, keep_trace=keep_trace)
+        block = slice(None) if positions is None else np.ix_(positions, positions)
+        return shrink_by_simulation(matrix, lambda g: self.noise_draw(g)[block], eigensystem, keep_trace=keep_trace)
 
     @cached_property
     def _even_variance(self) -> float | None:

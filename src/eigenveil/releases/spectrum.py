@@ -476,7 +476,7 @@ class SpectrumView:
         if matrix.has_known_noise and matrix.n_features <= _SIMULATED:
             values, vectors = matrix.eigensystem
             return self._tested(
-                values, simulated_edges(vectors, matrix.noise_draws, generator=self.intervals.own_simulation)
+                values, simulated_edges(vectors, matrix.noise_draw, generator=self.intervals.own_simulation)
             )
         if matrix.has_known_noise:
             noises, along_one = self._few_noises(), partial(self._along_one, _TOO_MANY)
