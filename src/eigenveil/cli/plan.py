@@ -76,10 +76,7 @@ def plan(
         float | None, typer.Option(help="Also find the number of rows, or the ε, that reaches this loss.")
     ] = None,
     repeats: Annotated[
-        int,
-        typer.Option(
-            help="Simulated fits of each mechanism; a third where it cannot be recommended, or is clearly worse."
-        ),
+        int, typer.Option(help="Simulated fits of each mechanism; a third where it cannot be recommended.")
     ] = 10,
     plot: Annotated[
         Path | None,

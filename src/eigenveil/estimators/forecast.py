@@ -46,8 +46,7 @@ REPEATS = 10
 # Intervals and components above the noise are computed from so many fits of the mechanism that is taken, since that
 # takes longer than a fit, and from one fit of the others.
 _READ = 3
-# A mechanism that cannot be recommended, or that clearly loses more than the one that is taken, gets one fit where the
-# others get so many.
+# A mechanism that cannot be recommended gets one fit where the others get so many.
 _BESIDE = 3
 # Below an epsilon that is refused, so many are tried to each octave.
 _STEPS = 4
@@ -90,8 +89,7 @@ def forecast(
     target_loss : float, optional
         A loss between 0 and 1; the forecast then states the number of rows and the epsilon that each mechanism needs.
     repeats : int
-        Simulated fits of each mechanism, at least 2; a third of them where it cannot be recommended, or where these
-        lose more than nine in ten of the one that the fit takes.
+        Simulated fits of each mechanism, at least 2; a third of them where it cannot be recommended.
     seed : int
         Seed of the simulation.
     progress : bool
@@ -118,15 +116,14 @@ def forecast(
     auto = _taken(estimator, d, n)
     adjacency = Adjacency.parse(estimator.adjacency)
     scenario = Scenario(d, k, delta, adjacency, tuple(map(float, values)), fits.repeats, seed, fits)
-    forecasts, left_out, high = [], {}, None
-    for name in tracked(sorted(names, key=lambda name: name != auto), "mechanisms", progress):
+    forecasts, left_out = [], {}
+    for name in tracked(names, "mechanisms", progress):
         refusal = MECHANISMS[name].refusal(_delta_for(name, delta))
         if refusal is not None:
             left_out[name] = refusal
             continue
         try:
-            found = fits.forecast(name, n, epsilon, _READ if name == auto else 1, high)
-            high = found.high if name == auto else high
+            found = fits.forecast(name, n, epsilon, _READ if name == auto else 1)
         except EigenveilError as error:  # noise beyond the integers, no calibration, or too few rows
             left_out[name] = str(error)
             continue
@@ -180,20 +177,15 @@ class MadeUpFits:
         """The largest number of rows that are made up."""
         return max(MOST_NUMBERS // self.spectrum.size, 2 * self.spectrum.size)
 
-    def forecast(
-        self, name: str, n_rows: int, epsilon: float, read: int = 1, enough: float | None = None
-    ) -> Forecast:
-        """Return what to expect of one mechanism, and what so many of its fits report.
-
-        A third of the fits suffices if they all lose more than `enough`.
-        """
+    def forecast(self, name: str, n_rows: int, epsilon: float, read: int = 1) -> Forecast:
+        """Return what to expect of one mechanism, and what so many of its fits report."""
         plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
         route = plan.route(n_rows)
         mechanism, guarantee, how = route.mechanism, route.guarantee, "; ".join(route.in_words())
         as_asked, note = standing(mechanism, guarantee, epsilon, self.estimator.delta)
         if _bounded_publicly(route):
             how += f"; the square of the bound is {1 / self.spectrum.sum():.3g} times the mean squared norm of a row"
-        numbers, approximation = self._numbers(name, plan, n_rows, epsilon, read, enough)
+        numbers, approximation = self._numbers(name, plan, n_rows, epsilon, read)
         note = "; ".join(filter(None, (note, approximation)))
         return Forecast(mechanism=name, guarantee=guarantee, as_asked=as_asked, note=note, preparation=how, **numbers)
 
@@ -202,19 +194,17 @@ class MadeUpFits:
         plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
         return float(self._numbers(name, plan, n_rows, epsilon, 0)[0]["mean"])
 
-    def _numbers(
-        self, name: str, plan: Plan, n_rows: int, epsilon: float, read: int, enough: float | None = None
-    ) -> tuple[dict[str, Any], str]:
+    def _numbers(self, name: str, plan: Plan, n_rows: int, epsilon: float, read: int) -> tuple[dict[str, Any], str]:
         """Return the fields of a forecast, with what is reported by so many fits, and how they are approximated."""
         mechanism = plan.route(n_rows).mechanism
         if self.spectrum.size > WIDEST:
             return self._to_first_order(plan.route(n_rows), n_rows), _FORMULA
         if n_rows <= self.most:
-            return self._average(name, epsilon, n_rows, read, enough), ""
+            return self._average(name, epsilon, n_rows, read), ""
         wanted = tried = epsilon * _epsilon_factor(mechanism, n_rows / self.most)
         while True:
             try:
-                numbers = self._average(name, tried, self.most, read, enough)
+                numbers = self._average(name, tried, self.most, read)
                 return numbers, "" if tried == wanted or mechanism.baseline else _MORE_NOISE
             except EigenveilError:  # beyond the largest epsilon that the mechanism can be made for, or be sure of
                 # The same steps for all, so that the largest one that is possible is found once.
@@ -243,16 +233,14 @@ class MadeUpFits:
         model.set_params(mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options, ledger=None)
         return model
 
-    def _average(
-        self, name: str, epsilon: float, n_rows: int, read: int, enough: float | None = None
-    ) -> dict[str, Any]:
+    def _average(self, name: str, epsilon: float, n_rows: int, read: int) -> dict[str, Any]:
         """Return the fields of a forecast from fits; a tenth of epsilon and of the rows may come to the same fits."""
         question = name, float(f"{epsilon:.12g}"), n_rows, read
         if question not in self._found:
-            self._found[question] = expected(self._outcomes(self._model(name, epsilon), n_rows, read, enough))
+            self._found[question] = expected(self._outcomes(self._model(name, epsilon), n_rows, read))
         return self._found[question]
 
-    def _outcomes(self, model: PrivatePCA, n_rows: int, read: int, enough: float | None) -> list[Outcome]:
+    def _outcomes(self, model: PrivatePCA, n_rows: int, read: int) -> list[Outcome]:
         # What ranges are does not matter, only how long rows are beside them.
         ranges = (-1.0, 1.0) if _has_ranges(self.estimator) else None
         model = clone(model).set_params(schema=None, bounds=ranges, privacy_unit=None)
@@ -260,11 +248,9 @@ class MadeUpFits:
         route = plan.route(n_rows)
         unit = route.rule.norm if _bounded_publicly(route) else 1.0
         recommendable, _ = standing(route.mechanism, route.guarantee, model.epsilon, model.delta)
-        few, outcomes = max(2, self.repeats // _BESIDE), list[Outcome]()
-        for at, table in enumerate(self._made_up(n_rows)):
-            clear = enough is not None and all(outcome.loss > enough for outcome in outcomes)
-            if at == few and (clear or not recommendable):
-                break
+        repeats = self.repeats if recommendable else max(2, self.repeats // _BESIDE)
+        outcomes = []
+        for at, table in enumerate(self._made_up(n_rows)[:repeats]):
             with warnings.catch_warnings(), one_blas_thread():  # several would wait for one another at this size
                 warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
                 model.set_params(random_state=copy.deepcopy(table.generator))

@@ -219,7 +219,7 @@ class AdditiveMechanism(CentralMechanism):
         distribution for simulation and post-processing, and never meet data.
         """
 
-    def noises(self, generator: np.random.Generator, count: int, grid: float = 1.0) -> FloatArray | IntArray:
+    def noises(self, generator: np.random.Generator, count: int, grid: float = 1.0) -> NDArray[Any]:
         """Return so many draws of it; a mechanism that can make them all at once is quicker."""
         return np.stack([self.noise(generator, grid) for _ in range(count)])
 

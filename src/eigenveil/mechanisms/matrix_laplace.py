@@ -82,7 +82,7 @@ class MatrixLaplace(RealNoiseMechanism):
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
         """Return a quick float draw of W1 - W2, for simulation alone."""
-        return self.noises(generator, 1, grid)[0]
+        return np.asarray(self.noises(generator, 1, grid)[0])
 
     def noises(self, generator: np.random.Generator, count: int, grid: float = 1.0) -> FloatArray:
         """Return such draws, all at once."""

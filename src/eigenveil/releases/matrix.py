@@ -347,10 +347,7 @@ class MatrixView:
         mechanism = self.mechanism
         if mechanism is None or not mechanism.adds_noise:
             raise InvalidDataError("This release has no matrix with noise of a known distribution.")
-        if count is None:
-            noise = mechanism.simulated_noise(generator)
-        else:
-            noise = mechanism.simulated_noises(generator, count)
+        noise = mechanism.simulated_noise(generator) if count is None else mechanism.simulated_noises(generator, count)
         return self._about_the_mean(np.asarray(noise * self.noise_unit))
 
     def row_error_draw(self, generator: np.random.Generator) -> FloatArray:

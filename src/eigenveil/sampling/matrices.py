@@ -63,11 +63,11 @@ def mirror_upper(matrix: NDArray[Any]) -> None:
         high = min(low + _STRIP, d)
         matrix[..., low:high, :low] = matrix[..., :low, low:high].swapaxes(-1, -2)
         square = matrix[..., low:high, low:high]
-        np.copyto(square, square.swapaxes(-1, -2).copy(), where=_below(high - low))
+        np.copyto(square, square.swapaxes(-1, -2).copy(), where=below(high - low))
 
 
 @lru_cache(maxsize=8)
-def _below(d: int) -> NDArray[np.bool_]:
+def below(d: int) -> NDArray[np.bool_]:
     """Tell which entries are below the diagonal; small matrices are drawn by the thousand."""
     return np.tri(d, k=-1, dtype=np.bool_)
 

@@ -23,7 +23,7 @@ from .certified import (
     weighted_grams,
 )
 from .lazy import FIRST_DIGITS, UNIT_BITS, LazyNormals, LazyUniform, random_word, random_words
-from .matrices import SECOND_ORDER, SquaredNorm, mirror_upper
+from .matrices import SECOND_ORDER, SquaredNorm, below, mirror_upper
 from .randomness import check_generator
 
 
@@ -59,12 +59,10 @@ def wishart(degrees: float, scale: float, n_features: int, generator: np.random.
     >>> W.shape, bool((W == W.T).all()), bool((np.linalg.eigvalsh(W) > 0).all())
     ((3, 3), True, True)
     """
-    return wisharts(1, degrees, scale, n_features, generator)[0]
+    return np.asarray(wisharts(1, degrees, scale, n_features, generator)[0])
 
 
-def wisharts(
-    count: int, degrees: float, scale: float, n_features: int, generator: np.random.Generator
-) -> FloatArray:
+def wisharts(count: int, degrees: float, scale: float, n_features: int, generator: np.random.Generator) -> FloatArray:
     """Draw so many of them at once, independently, which is quicker for small ones.
 
     Examples
@@ -79,8 +77,7 @@ def wisharts(
     if degrees <= d - 1:
         raise InvalidParameterError("degrees must be above n_features - 1, else the distribution has no density.")
     factors = generator.standard_normal((count, d, d))
-    for i in range(d):
-        factors[:, i, i + 1 :] = 0.0
+    np.copyto(factors, 0.0, where=below(d).T)
     np.einsum("nii->ni", factors)[...] = np.sqrt(generator.chisquare(degrees - np.arange(d), (count, d)))
     factors *= np.sqrt(scale)
     products: FloatArray = factors @ factors.swapaxes(1, 2)
