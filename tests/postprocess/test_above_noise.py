@@ -19,7 +19,7 @@ def answers(name, spikes, shrunk=1.0):
     """Return the answers for fresh noise on a matrix of these eigenvalues; the noise simulated may be made smaller."""
     mechanism = MECHANISMS[name](epsilon=1.0, delta=1e-6 if MECHANISMS[name].needs_delta else 0.0, n_features=D)
     rng = np.random.default_rng(8)
-    simulated = shrunk * mechanism.simulated_noises(rng, DRAWS)
+    simulated = np.stack([shrunk * mechanism.simulated_noise(rng) for _ in range(DRAWS)])
     truth = np.diag(np.array([*spikes, *[0.0] * (D - len(spikes))]) * mechanism.off_diagonal_sd)
     found = []
     for _ in range(REPEATS):
