@@ -65,7 +65,7 @@ def disjoint_components(kind: str, X: np.ndarray, n_components: int, epsilon: fl
     drawn = release(mechanism, moments, generator=seeded_generator(seed))
     matrix = drawn.matrix.scaled_matrix
     if kind == "kendall":
-        matrix = correlation_from_signs(matrix, drawn.noise_sd or 0.0, drawn.matrix.noise_draw).matrix
+        matrix = correlation_from_signs(matrix, drawn.noise_sd or 0.0).matrix
     return top_components(matrix, n_components)
 
 

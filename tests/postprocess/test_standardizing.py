@@ -84,7 +84,7 @@ def test_the_noise_of_a_release_is_that_of_its_correlations():
         [model.set_params(random_state=seed).fit(X).release_.matrix.scaled_matrix for seed in range(100)]
     )
     generator = np.random.default_rng(2)
-    draws = np.array([model.release_.matrix.noise_draw(generator) for _ in range(300)])
+    draws = model.release_.matrix.noise_draw(generator, 300)
     beside = np.triu_indices(3, 1)
     measured, told = (np.std([one[beside] for one in many], axis=0) for many in (entries, draws))
     assert told == pytest.approx(measured, rel=0.4)  # more than five standard deviations of that of 100 numbers

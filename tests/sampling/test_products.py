@@ -10,9 +10,9 @@ import pytest
 from eigenveil.sampling import certified
 from eigenveil.sampling.certified import (
     Interval,
+    are_conventional,
     conventional_blas,
     exp_interval,
-    is_conventional,
     rounding_of_sum,
     weighted_grams,
 )
@@ -45,7 +45,7 @@ def test_the_blas_at_hand_is_conventional():
 def test_other_products_are_caught(flawed):
     rows = np.random.default_rng(0).normal(size=(50, 51))
     assert np.allclose(flawed(rows), rows @ rows.T, rtol=1e-4, atol=1e-4)  # a product all the same
-    assert not is_conventional(flawed)
+    assert not are_conventional(lambda rows, chosen: flawed(rows)[:, chosen])
 
 
 @pytest.mark.parametrize("blas", [True, False])

@@ -11,7 +11,7 @@ from contract.catalogue import CASES, IDS, make
 from eigenveil import Adjacency
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.sampling.randomness import seeded_generator
-from statistical.constants import PERTURB, N
+from statistical.constants import ALPHA, PERTURB, N
 from statistical.mechanisms import chi_square_difference_cdf, folded, follows
 
 GRID = 2.0**32  # noise is discrete on the integer grid of 16 bits, and continuous for the eye
@@ -142,3 +142,23 @@ def test_the_stated_standard_deviation_and_mean_are_those_of_the_noise(name, cal
     assert np.isclose(np.sqrt(np.mean(beside**2)), mechanism.off_diagonal_sd, rtol=0.08)
     error = mechanism.off_diagonal_sd * 2 / np.sqrt(100 * d)
     assert abs(np.mean(np.trace(draws, axis1=1, axis2=2)) / d - mechanism.noise_mean) < 8 * error
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize(("name", "calibration"), [("matrix_laplace", None), ("gaussian", None), ("gaussian", "paper")])
+def test_noise_that_is_simulated_all_at_once_has_the_distribution_of_single_draws(name, calibration, adjacency):
+    delta = 1e-6 if MECHANISMS[name].needs_delta else 0.0
+    options = {} if calibration is None else {"calibration": calibration}
+    mechanism = MECHANISMS[name](epsilon=1.0, delta=delta, n_features=5, adjacency=adjacency, **options)
+    generator = seeded_generator(1)
+    single = np.stack([mechanism.simulated_noise(generator) for _ in range(4000)])
+    at_once = mechanism.simulated_noises(seeded_generator(2), 4000)
+    functionals = (
+        lambda noise: np.linalg.eigvalsh(noise)[:, -1],
+        lambda noise: np.linalg.eigvalsh(noise[:, 2:, 2:])[:, -1],
+        lambda noise: np.trace(noise, axis1=1, axis2=2),
+        lambda noise: noise[:, 0, 1],
+    )
+    for value in functionals:
+        assert scipy.stats.ks_2samp(value(single), value(at_once)).pvalue > ALPHA
+        assert scipy.stats.ks_2samp(value(single), value(1.5 * at_once)).pvalue < ALPHA  # the control

@@ -171,7 +171,7 @@ def test_noise_in_own_units_of_unlike_features_is_as_large_as_its_draws(mechanis
     }
     release = PrivatePCA(1, **options).fit(np.zeros((400, d))).release_
     rng = np.random.default_rng(7)
-    draws = np.stack([release.matrix.noise_draw(rng) for _ in range(1500)])
+    draws = release.matrix.noise_draw(rng, 1500)
     traces, tops = np.trace(draws, axis1=1, axis2=2), np.linalg.eigvalsh(draws)[:, -1]
     assert release.spectrum._total_sd == pytest.approx(traces.std(), rel=0.2)
     edge = release.spectrum.noise_test.edges[0]  # of 99 draws: what passes it has a mean of 5 % and an sd of 2.2 %

@@ -281,6 +281,23 @@ class PrivateEstimator(BaseEstimator):
         needs: Needs | None = None,
     ) -> Self:
         self._forget_collected()
+        of_rows = {"schema": schema, "privacy_unit": privacy_unit, "sample_weight": sample_weight}
+        fit = self._planned(X, plan, needs=needs, **of_rows)
+        self._fitted_by(fit.run())
+        warn_of_features_without_range(fit.source, self.release_.origin.without_range)
+        return self
+
+    def _planned(
+        self,
+        X: Any,
+        plan: Plan | None = None,
+        *,
+        schema: Schema | None = None,
+        privacy_unit: Any = None,
+        sample_weight: Any = None,
+        needs: Needs | None = None,
+    ) -> Fit:
+        """Return a fit that has yet to run, after all checks that need no row."""
         context = fit_context(self)
         parameters, needs = FitParameters.of(self), self._needs() if needs is None else needs
         needs = replace(needs, units=needs.units or context.in_union)
@@ -296,10 +313,7 @@ class PrivateEstimator(BaseEstimator):
         else:
             plan.check_made_for(made_for(self), parameters, needs, features)
         generator = generator_from(self.random_state)
-        fit = Fit(source, plan, generator, needs=needs, request=request, ledger=self.ledger, context=context)
-        self._fitted_by(fit.run())
-        warn_of_features_without_range(source, self.release_.origin.without_range)
-        return self
+        return Fit(source, plan, generator, needs=needs, request=request, ledger=self.ledger, context=context)
 
     def _opened(self, X: Any, schema: Any = None, privacy_unit: Any = None, sample_weight: Any = None) -> Source:
         of_fit = {"fit_schema": schema, "fit_privacy_unit": privacy_unit, "sample_weight": sample_weight}

@@ -26,7 +26,7 @@ from ..errors import CapacityError, EigenveilError, InvalidParameterError, budge
 from ..errors import probability_below_one as probability
 from ..guarantee import Adjacency
 from ..mechanisms import MECHANISMS, CentralMechanism
-from ..numerics import FloatArray
+from ..numerics import FloatArray, one_blas_thread
 from ..postprocess.above_noise import ABOVE_NOISE
 from ..releases.record import Release
 from ..sampling.matrix_bingham import haar_orthogonal
@@ -48,6 +48,8 @@ REPEATS = 10
 _READ = 3
 # A mechanism that cannot be recommended gets one fit where the others get so many.
 _BESIDE = 3
+# Below an epsilon that is refused, so many are tried to each octave.
+_STEPS = 4
 _SAME_NOISE = 0.01
 _MORE_NOISE = "forecast with more noise than so many rows have, so the loss is at most this"
 _FORMULA = "a first-order formula, for so wide a table: it holds where eigenvalue gaps exceed the noise"
@@ -199,14 +201,15 @@ class MadeUpFits:
             return self._to_first_order(plan.route(n_rows), n_rows), _FORMULA
         if n_rows <= self.most:
             return self._average(name, epsilon, n_rows, read), ""
-        wanted = factor = _epsilon_factor(mechanism, n_rows / self.most)
+        wanted = tried = epsilon * _epsilon_factor(mechanism, n_rows / self.most)
         while True:
             try:
-                numbers = self._average(name, factor * epsilon, self.most, read)
-                return numbers, "" if factor == wanted or mechanism.baseline else _MORE_NOISE
+                numbers = self._average(name, tried, self.most, read)
+                return numbers, "" if tried == wanted or mechanism.baseline else _MORE_NOISE
             except EigenveilError:  # beyond the largest epsilon that the mechanism can be made for, or be sure of
-                factor /= 2
-                if factor < 1:
+                # The same steps for all, so that the largest one that is possible is found once.
+                tried = 2.0 ** ((math.ceil(_STEPS * math.log2(tried)) - 1) / _STEPS)
+                if tried < epsilon:
                     raise
 
     def _to_first_order(self, route: Route, n_rows: int) -> dict[str, Any]:
@@ -248,10 +251,10 @@ class MadeUpFits:
         repeats = self.repeats if recommendable else max(2, self.repeats // _BESIDE)
         outcomes = []
         for at, table in enumerate(self._made_up(n_rows)[:repeats]):
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), one_blas_thread():  # several would wait for one another at this size
                 warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
                 model.set_params(random_state=copy.deepcopy(table.generator))
-                release = model.fit(table.rows * unit, plan=plan).release_
+                release = model._planned(table.rows * unit, plan).run()
                 outcomes.append(_outcome(release, table.true, read=at < read))
         return outcomes
 
@@ -291,7 +294,7 @@ def _outcome(release: Release, true: FloatArray, read: bool) -> Outcome:
     """Return what a release comes to beside the matrix of its rows, in any unit."""
     shares = release.explained_variance_ratio if read else None
     if shares is None:
-        return Outcome.of(release.components, true)
+        return Outcome.of(release.spectrum.directions, true)
     ends, whole = release.spectrum.explained_variance_ratio_interval, release.spectrum.captured_variance_ratio_interval
     reported = Reported(
         shares=shares,
@@ -300,7 +303,7 @@ def _outcome(release: Release, true: FloatArray, read: bool) -> Outcome:
         total_half_width=None if whole is None else float(whole[1] - whole[0]) / 2,
         above_noise=release.spectrum.n_above_noise if release.matrix.has_known_noise else None,
     )
-    return Outcome.of(release.components, true, reported)
+    return Outcome.of(release.spectrum.directions, true, reported)
 
 
 def _taken(estimator: PrivatePCA, n_features: int, n_rows: int) -> str | None:

@@ -59,7 +59,7 @@ class Mechanism(ABC):
     use_when : str
         One line for those who choose.
     adds_noise : bool
-        Whether what leaves is the second moment plus noise that `simulated_noise` can draw again.
+        Whether what leaves is the second moment plus noise that `simulated_noises` can draw again.
     """
 
     name: ClassVar[str]
@@ -120,9 +120,13 @@ class Mechanism(ABC):
         """Whether its noise is much smaller on the trace than a sum over the diagonal would be."""
         return False
 
-    def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
+    def simulated_noises(self, generator: np.random.Generator, count: int) -> FloatArray:
         """Return noise of the same distribution, less its mean, for post-processing: nothing secret depends on it."""
         raise NotImplementedError(f"{self.name} adds no noise.")
+
+    def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
+        """Return one of these draws."""
+        return np.asarray(self.simulated_noises(generator, 1)[0])
 
     def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
         """Return such noise, and together with it the error of the number of rows that the sum is divided by."""

@@ -63,9 +63,7 @@ class BudgetShare:
 
     def scale(self, squared_change: int) -> float:
         """Return the noise for numbers that one row changes by at most the root of `squared_change`, in l2."""
-        mu = gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)) * math.sqrt(self.share)
-        # The last factor exceeds the roundings of this line and the one above.
-        return square_root_above(Fraction(squared_change)) / mu * (1 + 1e-12)
+        return _scale(self, squared_change)
 
     def check(self, n_numbers: int, squared_change: int, largest: int) -> None:
         """Refuse, before anything is spent, what overflows, or a grid too coarse for its share of delta's hundredth."""
@@ -124,6 +122,13 @@ class BudgetShare:
         """Refuse, before anything is spent, counts that `first_at_most` cannot measure."""
         each = self.divided(bisections(n_places))
         each.check(1, _COUNT_GRID**2, n_rows * _COUNT_GRID)
+
+
+@lru_cache(maxsize=256)  # the same for all columns of a search
+def _scale(portion: BudgetShare, squared_change: int) -> float:
+    mu = gaussian_mu(portion.epsilon, portion.delta * (1 - DISCRETE_SHARE)) * math.sqrt(portion.share)
+    # The last factor exceeds the roundings of this line and the one above.
+    return square_root_above(Fraction(squared_change)) / mu * (1 + 1e-12)
 
 
 def bisections(n_places: int) -> int:

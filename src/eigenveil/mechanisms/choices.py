@@ -64,14 +64,16 @@ def first_at_most(counts: IntArray, most: int, epsilon: Fraction, generator: np.
     >>> first_at_most(counts, 500, Fraction(1), np.random.default_rng(0))
     3
     """
-    noise = geometric(_float_scale(noise_scale(epsilon)), counts.size, generator)
+    noise = geometric(_float_scale(epsilon), counts.size, generator)
     # One for the threshold, and one for every count but the last, whose place is what is left.
     low_enough = np.ones(counts.size, dtype=bool)
     np.less_equal(counts[:-1] - noise[1:], most - noise[0], out=low_enough[:-1])
     return int(low_enough.argmax())
 
 
-_float_scale = lru_cache(maxsize=64)(float_above)  # the same for all columns of a search
+@lru_cache(maxsize=64)  # the same for all columns of a search
+def _float_scale(epsilon: Fraction) -> float:
+    return float_above(noise_scale(epsilon))
 
 
 @dataclass(frozen=True)

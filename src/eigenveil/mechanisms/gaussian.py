@@ -299,11 +299,18 @@ class Gaussian(GaussianNoise):
         if not self.traced:
             return super().simulated_errors(generator)
         more, count = generator.standard_normal(2) * (self.noise_scale(), self.count_sd)
-        noise = {"matrix": super().simulated_noise(generator), self._more: more}
+        noise = {"matrix": super().simulated_noises(generator, 1)[0], self._more: more}
         if self.count_share > 0:
             noise["count"] = count
         return self.second_moment(noise, 1), self.estimated_rows(noise) or 0.0
 
+    def simulated_noises(self, generator: np.random.Generator, count: int) -> FloatArray:
+        """Return the noise that is left in `second_moment`: where it is isotropic, by its second moments."""
+        facts = self.noise_facts()
+        return super().simulated_noises(generator, count) if facts.diagonal_extra else facts.draws(generator, count)[0]
+
     def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
-        """Return the noise that is left in `second_moment`."""
-        return self.simulated_errors(generator)[0] if self.traced else super().simulated_noise(generator)
+        """Return one such matrix, of the integers that a release draws."""
+        if self.traced:
+            return self.simulated_errors(generator)[0]
+        return np.asarray(super().simulated_noises(generator, 1)[0])

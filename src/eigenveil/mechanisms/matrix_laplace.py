@@ -12,7 +12,7 @@ from ..accounting.sensitivity import nuclear
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray
 from ..sampling.matrices import LazyMatrix
-from ..sampling.wishart import LazyBalancedDifference, LazyWishartDifference, wishart
+from ..sampling.wishart import LazyBalancedDifference, LazyWishartDifference, wisharts
 from .additive import RealNoiseMechanism
 
 
@@ -82,15 +82,19 @@ class MatrixLaplace(RealNoiseMechanism):
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
         """Return a quick float draw of W1 - W2, for simulation alone."""
+        return np.asarray(self.noises(generator, 1, grid)[0])
+
+    def noises(self, generator: np.random.Generator, count: int, grid: float = 1.0) -> FloatArray:
+        """Return such draws, all at once."""
         scale, d = self.noise_scale() * grid, self.n_features
-        first, second = (wishart(d + 1, scale, d, generator) for _ in range(2))
-        if self.balanced:
-            traces = np.trace(first), np.trace(second)
-            first *= sum(traces) / traces[0]
-            second *= sum(traces) / traces[1] * generator.random() ** (1 / self._dimension)
-            if generator.random() < 0.5:
-                first, second = second, first
+        first, second = (wisharts(count, d + 1, scale, d, generator) for _ in range(2))
+        if not self.balanced:
+            return first - second
+        traces = np.trace(first, axis1=1, axis2=2), np.trace(second, axis1=1, axis2=2)
+        first *= (sum(traces) / traces[0])[:, None, None]
+        second *= (sum(traces) / traces[1] * generator.random(count) ** (1 / self._dimension))[:, None, None]
         first -= second
+        first *= np.where(generator.random(count) < 0.5, -1.0, 1.0)[:, None, None]
         return first
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InvalidParameterError
 from ..numerics import FloatArray, one_blas_thread
-from .noise_spectrum import SIMULATION_SEED, NoiseDraw, edge_quantile, typical_edge
+from .noise_spectrum import SIMULATION_SEED, NoiseDraws, edge_quantile, typical_edge
 from .spectrum import largest_eigenvalue
 
 ABOVE_NOISE = "above_noise"
@@ -107,7 +107,7 @@ def edges_from_few_draws(
 
 def simulated_edges(
     rows: FloatArray,
-    noise_draw: NoiseDraw,
+    noise_draws: NoiseDraws,
     *,
     alpha: float = 0.05,
     draws: int | None = None,
@@ -119,8 +119,8 @@ def simulated_edges(
     ----------
     rows : ndarray of shape (d, d)
         All eigenvectors of M as rows, by descending eigenvalues.
-    noise_draw : callable
-        Draws N from a generator.
+    noise_draws : callable
+        Maps a generator and a number to so many draws of N.
     alpha : float
         Bound on the probability that more eigenvalues are above the edges than the rank of A.
     draws : int, optional
@@ -138,12 +138,12 @@ def simulated_edges(
 
     Examples
     --------
-    >>> def draw(generator):
-    ...     entries = generator.standard_normal((20, 20))
-    ...     return 0.01 * (entries + entries.T) / np.sqrt(2)
-    >>> release = np.diag([1.0, 0.5] + 18 * [0.0]) + draw(np.random.default_rng(0))
+    >>> def draws(generator, count):
+    ...     entries = generator.standard_normal((count, 20, 20))
+    ...     return 0.01 * (entries + entries.swapaxes(1, 2)) / np.sqrt(2)
+    >>> release = np.diag([1.0, 0.5] + 18 * [0.0]) + draws(np.random.default_rng(0), 1)[0]
     >>> values, vectors = np.linalg.eigh(release)
-    >>> above_edges(values[::-1], simulated_edges(vectors.T[::-1], draw)).count
+    >>> above_edges(values[::-1], simulated_edges(vectors.T[::-1], draws)).count
     2
     """
     d = len(rows)
@@ -153,16 +153,18 @@ def simulated_edges(
         raise InvalidParameterError("alpha must lie between 0 and 1, and draws must be at least 1/alpha - 1.")
     generator = np.random.default_rng(SIMULATION_SEED) if generator is None else generator
     with one_blas_thread():
-        noises = [noise_draw(generator) for _ in range(draws)]
-        blocks = rows @ np.stack(noises) @ rows.T if d <= _WIDE else None
+        if d <= _WIDE:
+            blocks = rows @ noise_draws(generator, draws) @ rows.T
+        else:  # one after the other, each of which takes memory for several
+            noises = [noise_draws(generator, 1)[0] for _ in range(draws)]
     edge = math.inf
     for k in range(d):
         # Ranks 0, 1, 2, 4, 8, ...: each block size serves until there are twice as many.
         if k & (k - 1) == 0:
             with one_blas_thread():
-                if blocks is None:
-                    tops = [largest_eigenvalue(noise, rows[:k]) for noise in noises]
-                else:
+                if d <= _WIDE:
                     tops = np.linalg.eigvalsh(blocks[:, k:, k:])[:, -1].tolist()
+                else:
+                    tops = [largest_eigenvalue(noise, rows[:k]) for noise in noises]
             edge = sorted(tops)[rank - 1]
         yield edge

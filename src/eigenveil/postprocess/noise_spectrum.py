@@ -15,6 +15,7 @@ import scipy.optimize
 from ..numerics import FloatArray
 
 NoiseDraw = Callable[[np.random.Generator], FloatArray]
+NoiseDraws = Callable[[np.random.Generator, int], FloatArray]
 
 # Simulations of a public distribution: with a fixed seed the same release always gives the same answer.
 SIMULATION_SEED = 20160711

@@ -3,7 +3,6 @@
 docs/explanation/uncertainty.md derives every formula.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +12,9 @@ from numpy.typing import NDArray
 from ..limits import SIZE
 from ..numerics import FloatArray
 from .holding import holding
-from .noise_spectrum import SIMULATION_SEED, edge_quantile
+from .noise_spectrum import SIMULATION_SEED, NoiseDraws, edge_quantile
 from .shrinkage import decreasing
+from .spectrum import threads_for
 
 # Simulated noise is as many numbers in all, within these numbers of draws; a Student distribution makes up for few of
 # them.
@@ -126,9 +126,6 @@ def simulation() -> np.random.Generator:
     return np.random.default_rng(SIMULATION_SEED)
 
 
-NoiseDraws = Callable[[np.random.Generator, int], FloatArray]
-
-
 def simulated_noise(rows: FloatArray, k: int, draws: NoiseDraws) -> ComponentNoise:
     """Return the moments of any noise by simulation.
 
@@ -143,11 +140,12 @@ def simulated_noise(rows: FloatArray, k: int, draws: NoiseDraws) -> ComponentNoi
     generator = simulation()
     count, at_once = _draws(rows.shape[1]), max(1, _AT_ONCE // rows.shape[1] ** 2)
     cross, own = np.zeros((k, len(rows))), np.empty((count, k))
-    for low in range(0, count, at_once):
-        high = min(low + at_once, count)
-        noise = rows[:k] @ draws(generator, high - low) @ rows.T
-        own[low:high] = np.diagonal(noise, axis1=1, axis2=2)
-        cross += np.square(noise).sum(axis=0) / count
+    with threads_for(rows.shape[1]):
+        for low in range(0, count, at_once):
+            high = min(low + at_once, count)
+            noise = rows[:k] @ draws(generator, high - low) @ rows.T
+            own[low:high] = np.diagonal(noise, axis1=1, axis2=2)
+            cross += np.square(noise).sum(axis=0) / count
     # The distribution is nearly symmetric: what is not is of second order, and drowns in the mean of few draws.
     return ComponentNoise(cross, own.T @ own / count, np.zeros(k), count)
 

@@ -342,11 +342,13 @@ class MatrixView:
             return np.zeros(self.n_features)
         return np.asarray(sizes * (self.noise_unit * math.sqrt(mechanism.noise_facts().diagonal_variance)))
 
-    def row_noise_draw(self, generator: np.random.Generator) -> FloatArray:
-        """Return a fresh draw of the noise in `row_matrix`, at the released mean."""
-        if self.mechanism is None or not self.mechanism.adds_noise:
+    def row_noise_draw(self, generator: np.random.Generator, count: int | None = None) -> FloatArray:
+        """Return a fresh draw of the noise in `row_matrix`, at the released mean; or so many, quickly."""
+        mechanism = self.mechanism
+        if mechanism is None or not mechanism.adds_noise:
             raise InvalidDataError("This release has no matrix with noise of a known distribution.")
-        return self._about_the_mean(np.asarray(self.mechanism.simulated_noise(generator) * self.noise_unit))
+        noise = mechanism.simulated_noise(generator) if count is None else mechanism.simulated_noises(generator, count)
+        return self._about_the_mean(np.asarray(noise * self.noise_unit))
 
     def row_error_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
@@ -530,9 +532,9 @@ class MatrixView:
         # Where there is nothing beside the diagonal, or nothing that is told, any positive number will do.
         return sd * (float(np.sqrt(squares.sum() / max(1, squares.size))) or 1.0)
 
-    def noise_draw(self, generator: np.random.Generator) -> FloatArray:
-        """Return a fresh draw of the noise in `scaled_matrix`, at the released mean or correlations."""
-        return self._as_scaled(self.row_noise_draw(generator))
+    def noise_draw(self, generator: np.random.Generator, count: int | None = None) -> FloatArray:
+        """Return a fresh draw of the noise in `scaled_matrix`, at the released mean or correlations; or so many."""
+        return self._as_scaled(self.row_noise_draw(generator, count))
 
     def error_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""

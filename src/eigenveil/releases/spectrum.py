@@ -104,15 +104,22 @@ class SpectrumView:
 
     @cached_property
     def components(self) -> FloatArray:
-        """The requested directions (k x d) of the scaled features, most important first if `ordered`."""
+        """The requested directions (k x d) of the scaled features, most important first if `ordered`.
+
+        Warns of those that are not distinguishable from noise.
+        """
+        k, drawn = len(self.directions), self.drawn_directions
+        if not isinstance(self.origin.request, SparseRequest) and (drawn is None or k > len(drawn)):
+            self._warn_of_noise(self.leading[0][:k])
+        return self.directions
+
+    @cached_property
+    def directions(self) -> FloatArray:
+        """The components, without the warning, which may have to simulate noise."""
         if isinstance(self.origin.request, SparseRequest):
             return self.sparse.components
-        k = self._n_components
-        if self.drawn_directions is not None and k <= len(self.drawn_directions):
-            return self.drawn_directions[:k]
-        values, vectors = self.leading
-        self._warn_of_noise(values[:k])
-        return vectors[:k]
+        k, drawn = self._n_components, self.drawn_directions
+        return drawn[:k] if drawn is not None and k <= len(drawn) else self.leading[1][:k]
 
     @property
     def _n_components(self) -> int:

@@ -211,16 +211,16 @@ def conventional_blas() -> bool:
 
     NumPy has one routine for a matrix times its own transpose, another for two matrices, and a third for vectors.
     """
+    ways: tuple[Callable[[FloatArray, IntArray], FloatArray], ...] = (
+        lambda rows, chosen: (rows @ rows.T)[:, chosen],
+        lambda rows, chosen: (rows @ rows.T.copy())[:, chosen],
+        lambda rows, chosen: np.stack([rows @ row for row in rows[chosen]], axis=1),
+    )
+    return are_conventional(*ways)
 
-    def by_columns(rows: FloatArray) -> FloatArray:
-        return np.stack([rows @ row for row in rows], axis=1)
 
-    ways = (lambda rows: rows @ rows.T, lambda rows: rows @ rows.T.copy(), by_columns)
-    return all(is_conventional(multiply) for multiply in ways)
-
-
-def is_conventional(multiply: Callable[[FloatArray], FloatArray]) -> bool:
-    """Return whether `multiply(rows)` computes rows·rowsᵀ by plain sums in float64, in whatever order.
+def are_conventional(*ways: Callable[[FloatArray, IntArray], FloatArray]) -> bool:
+    """Return whether all of them compute some columns of rows·rowsᵀ by plain sums in float64, in whatever order.
 
     The rows of the test are integers of 21 bits times powers of two that differ from row to row. A sum of products, in
     any order, is then exact in float64. Products in lower precision lose bits of the integers; products in the manner
@@ -229,10 +229,9 @@ def is_conventional(multiply: Callable[[FloatArray], FloatArray]) -> bool:
     generator = np.random.default_rng(14)  # public: the test of a library, not a draw
     whole = generator.integers(-(2**21), 2**21, (_TESTED_ROWS, _TESTED_ROWS + 1))
     scales = 2.0 ** generator.integers(-60, 60, _TESTED_ROWS)
-    product = multiply(whole * scales[:, None])
     chosen = np.r_[0:_TESTED_ROWS:32, _TESTED_ROWS - 1]
-    exact = (whole @ whole[chosen].T).astype(np.float64)  # below 2^52
-    return bool(np.array_equal(product[:, chosen], exact * scales[:, None] * scales[chosen]))
+    exact = (whole @ whole[chosen].T).astype(np.float64) * scales[:, None] * scales[chosen]  # sums below 2^52
+    return all(np.array_equal(multiply(whole * scales[:, None], chosen), exact) for multiply in ways)
 
 
 Pair = tuple[FloatArray, FloatArray]

@@ -241,12 +241,16 @@ def _laplace(scale: Fraction, size: int, generator: np.random.Generator) -> IntA
 def _magnitudes(scale: Fraction, wanted: int, generator: np.random.Generator) -> IntArray:
     """Draw about as many as wanted with probability proportional to exp(-x/scale), scale a/b: the floor of (u + a v)/b.
 
-    u is uniform below a and kept with probability exp(-u/a), v is geometric with ratio 1/e.
+    u is uniform below a and kept with probability exp(-u/a), v is geometric with ratio 1/e. b is a power of 2.
     """
     a, b = scale.numerator, scale.denominator
     u = generator.integers(0, a, 2 * wanted + 16)
     u = u[_falls(u / a, lambda i: Fraction(int(u[i]), a), generator)]
-    return np.asarray((u + a * _geometric(u.size, generator)) // b)
+    drawn = _geometric(u.size, generator)
+    drawn *= a
+    drawn += u
+    drawn >>= b.bit_length() - 1
+    return drawn
 
 
 # The powers of 1/e that a word of 64 bits can be near, and some more.
@@ -258,11 +262,15 @@ def _geometric(size: int, generator: np.random.Generator) -> IntArray:
     words = random_words(generator, size)
     uniform = words * 2.0**-64
     # What is near zero is undecided, and not asked for its logarithm.
-    result: IntArray = (-np.log(np.maximum(uniform, TOLERANCE))).astype(np.int64)
+    logs = np.maximum(uniform, TOLERANCE)
+    np.log(logs, out=logs)
+    result: IntArray = np.negative(logs, out=logs).astype(np.int64)
     # As is a word that is near one of the two powers of 1/e around it.
-    near = np.abs(uniform - _POWERS.take(result)) <= TOLERANCE
-    near |= np.abs(uniform - _POWERS.take(result + 1)) <= TOLERANCE
-    near |= uniform < TOLERANCE
+    near = uniform < TOLERANCE
+    for powers in (_POWERS, _POWERS[1:]):
+        powers.take(result, out=logs, mode="clip")
+        logs -= uniform
+        near |= np.abs(logs, out=logs) <= TOLERANCE
     for i in near.nonzero()[0]:
         uniform_number = LazyUniform(int(words[i]), 64, generator)
         j = 0

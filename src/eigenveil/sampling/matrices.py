@@ -57,17 +57,17 @@ def symmetric(
 
 
 def mirror_upper(matrix: NDArray[Any]) -> None:
-    """Copy the triangle above the diagonal to the one below, in place."""
-    d = matrix.shape[0]
+    """Copy the triangle above the diagonal of a matrix, or of each in a stack, to the one below, in place."""
+    d = matrix.shape[-1]
     for low in range(0, d, _STRIP):
         high = min(low + _STRIP, d)
-        matrix[low:high, :low] = matrix[:low, low:high].T
-        square = matrix[low:high, low:high]
-        np.copyto(square, square.T.copy(), where=_below(high - low))
+        matrix[..., low:high, :low] = matrix[..., :low, low:high].swapaxes(-1, -2)
+        square = matrix[..., low:high, low:high]
+        np.copyto(square, square.swapaxes(-1, -2).copy(), where=below(high - low))
 
 
 @lru_cache(maxsize=8)
-def _below(d: int) -> NDArray[np.bool_]:
+def below(d: int) -> NDArray[np.bool_]:
     """Tell which entries are below the diagonal; small matrices are drawn by the thousand."""
     return np.tri(d, k=-1, dtype=np.bool_)
 
