@@ -68,6 +68,18 @@ class RowsByColumn:
             return part
         return np.asarray(self)[rows] if isinstance(rows, tuple) else self._made(rows)
 
+    def side_by_side(self) -> FloatArray | None:
+        """Return the rows as they lie, where the numbers of each lie side by side as float64; else None.
+
+        As in a frame that was made of one array. Between two numbers of a column lie those of the others, so that all
+        are of one piece of memory.
+        """
+        (n, d), step = self.shape, int(self.strides[0])
+        alike = (self.strides == step).all() and not self.types.any() and step >= 8 * d and n > 1
+        if not alike or (np.diff(self.starts) != 8).any():
+            return None
+        return np.lib.stride_tricks.as_strided(self._columns[0][self._rows.start :], (n, d), (step, 8), writeable=False)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("Columns that lie apart do not become an array without a copy.")
@@ -156,6 +168,7 @@ class CompiledPasses:
         bounded = (*table, number, number, place)
         self._integers = _function(library.eigenveil_integers, *bounded, place, place)
         self._squares = _function(library.eigenveil_squares, *table, place, place)
+        self._rows = _function(library.eigenveil_rows, ctypes.POINTER(_Table), place)
         by_norm = (*bounded, place, whole, whole, ctypes.c_int, *(place,) * 5)
         self._sums_by_norm = _function(library.eigenveil_sums_by_norm, *by_norm, returns=size)
         several = (ctypes.POINTER(_Compared), size, size)
@@ -177,6 +190,10 @@ class CompiledPasses:
         squared = np.empty(rows.shape[0])
         self._integers(*_table(rows, shift, factor), *_limits(bits), _room(rows.shape[1]), squared, out)
         return squared
+
+    def put_rows(self, rows: RowsByColumn, out: FloatArray) -> None:
+        """Put rows into `out`, which lies row by row."""
+        self._rows(_Table(rows), out)
 
     def squares(self, rows: Rows, shift: FloatArray | None, factor: FloatArray) -> FloatArray:
         """Measure rows that are not truncated."""
@@ -284,6 +301,7 @@ __all__ = [
     "compared_integers",
     "integers",
     "places_by_hash",
+    "put_rows",
     "room_for_products",
     "squares",
 ]
@@ -317,6 +335,15 @@ def integers(rows: Rows, shift: FloatArray | None, factor: FloatArray, bits: int
     passes = _passes(rows, factor) if out.flags.c_contiguous else numpy_kernels
     squared: FloatArray = passes.integers(rows, shift, factor, bits, out)
     return squared
+
+
+def put_rows(rows: Any, out: FloatArray) -> None:
+    """Put rows of any kind into `out`, which lies row by row, as float64."""
+    compiled = _compiled() if isinstance(rows, RowsByColumn) else None
+    if compiled is None:
+        out[:] = rows
+    else:
+        compiled.put_rows(rows, out)
 
 
 def squares(rows: Rows, shift: FloatArray | None, factor: FloatArray) -> FloatArray:
@@ -481,7 +508,11 @@ def _loads(passes: CompiledPasses) -> bool:
         ours, its = np.empty(table.shape), np.empty(table.shape)
         for way, out in ((numpy_kernels, ours), (passes, its)):
             way.integers(np.asarray(table) if way is numpy_kernels else table, None, np.array(1.0), None, out)
-        if not np.array_equal(ours, its, equal_nan=True):
+        same = np.array_equal(ours, its, equal_nan=True)
+        if isinstance(table, RowsByColumn):
+            passes.put_rows(table, its)
+            same &= np.array_equal(np.asarray(table), its, equal_nan=True)
+        if not same:
             return False
     return True
 

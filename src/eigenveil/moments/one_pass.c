@@ -147,6 +147,14 @@ void eigenveil_integers(const struct table *table, const double *restrict shift,
     }
 }
 
+/* Put all rows into `out`, as float64. */
+void eigenveil_rows(const struct table *table, double *restrict out)
+{
+    int whole = in_rows(table);
+    for (size_t first = 0; first < table->n; first += TILE)
+        load(table, whole, first, table->n - first < TILE ? table->n - first : TILE, out + first * table->d);
+}
+
 FOR_EVERY_PROCESSOR
 void eigenveil_squares(const struct table *table, const double *restrict shift, const double *restrict factor,
                        double *restrict room, double *restrict squared)

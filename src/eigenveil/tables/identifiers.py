@@ -316,7 +316,7 @@ class Grouping:
     keys : ndarray of uint64, of shape (privacy units, 2)
     """
 
-    order: NDArray[np.integer[Any]] | None
+    order: NDArray[np.int64] | None
     starts: NDArray[np.int64]
     keys: Keys
 
@@ -366,7 +366,7 @@ def grouped(codes: Codes, keys: Keys) -> Grouping:
     # A sparse matrix with one entry a row, turned on its side, is a counting sort.
     entries = np.ones(codes.size, dtype=np.int8), codes, np.arange(codes.size + 1)
     by_unit = scipy.sparse.csr_array(entries, shape=(codes.size, len(keys))).tocsc()
-    return Grouping(by_unit.indices, by_unit.indptr.astype(np.int64), keys)
+    return Grouping(by_unit.indices.astype(np.int64), by_unit.indptr.astype(np.int64), keys)
 
 
 def grouped_by_key(row_keys: Keys) -> Grouping:
