@@ -458,6 +458,14 @@ def _agrees(passes: CompiledPasses) -> bool:
     return same and multiplied and np.array_equal(norms, once_more, equal_nan=True)
 
 
+def compiled_function(name: str, *types: Any) -> Callable[..., Any] | None:
+    """Return a function of the compiled library, which takes arrays by their places; None where it is not there."""
+    try:
+        return _function(getattr(ctypes.CDLL(str(_LIBRARY)), name), *types)
+    except (OSError, AttributeError):
+        return None
+
+
 # More places than these are sorted by NumPy: column_counts.c counts them in 32 bits.
 _MOST_PLACES = 2**31
 
@@ -477,12 +485,10 @@ def places_by_hash(first: int, n: int) -> IntArray:
 @functools.cache
 def _compiled_order() -> Callable[[int, int], IntArray] | None:
     """Return `places_by_hash` of column_counts.c, if it is there and gives what NumPy gives."""
-    try:
-        function = ctypes.CDLL(str(_LIBRARY)).eigenveil_order
-    except (OSError, AttributeError):
-        return None
     types = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
-    sort = _function(function, *types)
+    sort = compiled_function("eigenveil_order", *types)
+    if sort is None:
+        return None
 
     def order(first: int, n: int) -> IntArray:
         bits = max(1, (n - 1).bit_length())

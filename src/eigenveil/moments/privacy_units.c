@@ -55,32 +55,58 @@ struct shortening {
     int average;
 };
 
+/* Put the integer rows of a unit into `out`, and return the sum of all squares. Up to `single_limit` it is exact, and no
+   row is longer by itself. */
+INLINE double integer_unit(const struct units *units, size_t u, const struct shortening *how, size_t pitch, double *out)
+{
+    size_t d = units->d;
+    const double *restrict shift = how->shift, *restrict factor = how->factor;
+    double sums[LANES] = {0.0};
+    for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++, out += pitch) {
+        const double *restrict row = next_row(units, i);
+        double *restrict to = out;
+#define WHOLE(WIDTH)                                                                                                   \
+    for (size_t k = 0; k < (WIDTH); k++) {                                                                             \
+        double entry = trunc((row[j + k] - shift[j + k]) * factor[j + k]);                                             \
+        to[j + k] = entry;                                                                                             \
+        sums[k] += entry * entry;                                                                                      \
+    }
+        BY_LANES(WHOLE);
+    }
+    return added(sums);
+}
+
+/* The same of a unit with long rows, each of which is shortened by itself; NaN where one has no exact square. The sum
+   is rounded as `numpy_kernels._sums` does, and has the square of a constant for every row. */
+static double long_unit(const struct units *units, size_t u, const struct shortening *how, size_t pitch, double constant,
+                        double *out)
+{
+    size_t d = units->d;
+    int64_t high = 0, low = 0, limb = ((int64_t)1 << LIMB_BITS) - 1;
+    for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++, out += pitch) {
+        double sum = integer_row(row_at(units, i), d, how->shift, how->factor, how->single_limit, how->single_reach, out);
+        if (!(sum < EXACT_LIMIT)) return NAN;
+        sum = constant * constant;
+        for (size_t j = 0; j < d; j++) sum += out[j] * out[j];
+        high += (int64_t)sum >> LIMB_BITS;
+        low += (int64_t)sum & limb;
+    }
+    return (double)(high + (low >> LIMB_BITS)) * 0x1p27 + (double)(low & limb);
+}
+
 /* Put the integer rows of a unit into `out`, each with its constant at the end where `pitch` has room for one, and
    return that constant; -1, and rows of zeros, where a row has no exact square. As `numpy_kernels.units_together`. */
 INLINE double shorten_unit(const struct units *units, size_t u, const struct shortening *how, size_t pitch, double *out)
 {
     size_t d = units->d, many = (size_t)(units->starts[u + 1] - units->starts[u]);
-    double *row = out, added_constant = how->average ? 0.0 : how->constant * how->constant, sum, factor, constant;
-    int64_t high = 0, low = 0, limb = ((int64_t)1 << LIMB_BITS) - 1;
-    int exact = 1;
-    for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++, row += pitch) {
-        double sums[LANES] = {0.0};
-        int64_t whole;
-        exact &= integer_row(next_row(units, i), d, how->shift, how->factor, how->single_limit, how->single_reach, row)
-                 < EXACT_LIMIT;
-#define SQUARE(WIDTH)                                                                                                  \
-    for (size_t k = 0; k < (WIDTH); k++) sums[k] += row[j + k] * row[j + k];
-        BY_LANES(SQUARE);
-        sum = added(sums) + added_constant;
-        whole = sum < EXACT_LIMIT ? (int64_t)sum : 0;
-        high += whole >> LIMB_BITS;
-        low += whole & limb;
-    }
-    if (!exact) {
+    double appended = how->average ? 0.0 : how->constant, all = (double)many * appended * appended, factor, constant;
+    double sum = integer_unit(units, u, how, pitch, out);
+    sum = sum <= how->single_limit && sum + all < EXACT_LIMIT ? sum + all
+                                                               : long_unit(units, u, how, pitch, appended, out);
+    if (isnan(sum)) {
         memset(out, 0, many * pitch * sizeof *out);
         return -1.0;
     }
-    sum = (double)(high + (low >> LIMB_BITS)) * 0x1p27 + (double)(low & limb);
     if (how->average) {
         double root = sqrt((double)many), shorter = how->reach / sqrt(sum > 1.0 ? sum : 1.0);
         factor = 1.0 / root < shorter ? 1.0 / root : shorter;
@@ -89,7 +115,7 @@ INLINE double shorten_unit(const struct units *units, size_t u, const struct sho
         factor = sum > how->limit ? how->reach / sqrt(sum > 1.0 ? sum : 1.0) : 1.0;
         constant = trunc(how->constant * factor);
     }
-    for (row = out; row < out + many * pitch; row += pitch) {
+    for (double *row = out; row < out + many * pitch; row += pitch) {
 #define MULTIPLY(WIDTH)                                                                                                \
     for (size_t k = 0; k < (WIDTH); k++) row[j + k] = trunc(row[j + k] * factor);
         BY_LANES(MULTIPLY);

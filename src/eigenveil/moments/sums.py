@@ -27,6 +27,7 @@ from .counts import NORM_GRID, RowSizes, doubt, norm_table
 from .kernels import Candidates, NormSums, RowsByColumn, add_by_norm
 from .numpy_kernels import add_by_group, squared_norms, to_the_bound
 from .row_rule import MOST_SUM
+from .unit_kernels import PlacedRows
 from .units import Units, side_by_side, units_of, with_first
 
 # A block of rows should fit a cache while it is quantized and multiplied, and be so long that threads seldom wait for
@@ -90,7 +91,9 @@ class ProductSum:
             for part in units.pieces(max(1, 4 * _BLOCK_ENTRIES // d), exact):
                 self.add(part.with_rows(part.rows.toarray()))
         else:
-            for part in units.pieces(max(_BLOCK_ENTRIES // d, 4 * d), exact):
+            # In place they need no buffer, and so no blocks.
+            most = rows.shape[0] if isinstance(rows, PlacedRows) else max(_BLOCK_ENTRIES // d, 4 * d)
+            for part in units.pieces(most, exact):
                 self._make_room(part.n_units)
                 self._add_units(part)
 
