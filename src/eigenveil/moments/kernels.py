@@ -68,18 +68,6 @@ class RowsByColumn:
             return part
         return np.asarray(self)[rows] if isinstance(rows, tuple) else self._made(rows)
 
-    def side_by_side(self) -> FloatArray | None:
-        """Return the rows as they lie, where the numbers of each lie side by side as float64; else None.
-
-        As in a frame that was made of one array. Between two numbers of a column lie those of the others, so that all
-        are of one piece of memory.
-        """
-        (n, d), step = self.shape, int(self.strides[0])
-        alike = (self.strides == step).all() and not self.types.any() and step >= 8 * d and n > 1
-        if not alike or (np.diff(self.starts) != 8).any():
-            return None
-        return np.lib.stride_tricks.as_strided(self._columns[0][self._rows.start :], (n, d), (step, 8), writeable=False)
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("Columns that lie apart do not become an array without a copy.")

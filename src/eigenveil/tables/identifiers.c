@@ -43,6 +43,9 @@ static void compress(uint64_t *state, const uint8_t *block, uint64_t counted, in
     }
     v[12] ^= counted;
     v[14] ^= last ? UINT64_MAX : 0;
+#if defined(__GNUC__)
+#pragma GCC unroll 12 /* so that the order of the words is known when this is compiled */
+#endif
     for (int round = 0; round < 12; round++) {
         const uint8_t *order = ORDERS[round % 10];
         MIX(v[0], v[4], v[8], v[12], 0);

@@ -310,13 +310,11 @@ class UnitTable(TableSource):
 
     def _whole_rows(self, part: Any, pick: Callable[[Any], Any], step: int) -> NDArray[np.float64] | None:
         """Return all rows, each in one piece: as they lie, or as a copy; None where that would be too large."""
-        n_rows, whole = part.n_rows_hint, None
-        if part.by_column and self._encoder.plain:
-            whole = pick(slice(0, n_rows)).side_by_side()
-        elif self._encoder.plain and list(self._encoder.columns) == list(part.columns):
-            whole = next(part.read(self._encoder.columns, n_rows))
-        if whole is not None and in_one_piece(whole):
-            return np.asarray(whole)
+        n_rows, columns = part.n_rows_hint, self._encoder.columns
+        if not part.by_column and self._encoder.plain and list(columns) == list(part.columns):
+            whole = next(part.read(columns, n_rows))
+            if in_one_piece(whole):
+                return np.asarray(whole)
         if 8 * self.n_features * n_rows > self._memory:
             return None
         # Rows of a frame lie scattered over its columns: to collect them one by one takes longer than one whole copy.
