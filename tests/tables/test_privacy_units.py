@@ -19,7 +19,7 @@ import pytest
 import scipy.sparse
 
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.tables import arrays, base, delimited, json_lines, privacy_units
+from eigenveil.tables import arrays, base, delimited, identifiers, json_lines, privacy_units
 from eigenveil.tables.identifiers import keys_of
 from eigenveil.tables.open import open_table
 from eigenveil.tables.privacy_units import Spill, UnitTable
@@ -171,6 +171,15 @@ def test_a_frame_larger_than_the_memory_is_not_copied_whole(monkeypatch):
     source = open_table(FRAME, privacy_unit="id")
     assert privacy_units_of(source.batches()) == REFERENCE
     assert source._rows is not None
+
+
+def test_digests_of_texts_are_those_of_python(monkeypatch):
+    texts = pa.array(["", "a", None, "7", "x" * 127, "x" * 128, "x" * 129, "é" * 300, "last"])
+    for some in (texts, texts.slice(3, 4), texts[:0], texts.cast(pa.large_string())):
+        found = identifiers._digests(some)
+        with monkeypatch.context() as patch:
+            patch.setattr(identifiers, "_compiled_digests", lambda: None)
+            assert np.array_equal(identifiers._digests(some), found)
 
 
 def test_rows_of_a_person_keep_their_order(tmp_path):

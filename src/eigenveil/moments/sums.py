@@ -33,8 +33,8 @@ from .units import Units, side_by_side, units_of, with_first
 # A block of rows should fit a cache while it is quantized and multiplied, and be so long that threads seldom wait for
 # the interpreter: four times less is up to twice slower on two cores.
 _BLOCK_ENTRIES = 2**18
-# Fewer entries than these are not worth a thread.
-_SMALLEST_PART = 2**19
+# Fewer entries than these are not worth a thread; of rows in place, which threads wait for memory for, four times more.
+_SMALLEST_PART, _SMALLEST_PLACED = 2**19, 2**21
 # So many blocks wait for those of their rows that one_pass.c leaves, which are added together.
 _BLOCKS_TOGETHER = 8
 # Products of rows as narrow as these take several threads longer than one.
@@ -267,7 +267,8 @@ def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -
 
     def alone(units: Units) -> None:
         dense = not scipy.sparse.issparse(units.rows)
-        least = max(_SMALLEST_PART // n_features, 4 * n_features)
+        entries = _SMALLEST_PLACED if isinstance(units.rows, PlacedRows) else _SMALLEST_PART
+        least = max(entries // n_features, 4 * n_features)
         parts = min(numerics.available_cores(), units.rows.shape[0] // least) if dense else 1
         narrow = numerics.one_blas_thread() if n_features <= _NARROW else nullcontext()
         with narrow:

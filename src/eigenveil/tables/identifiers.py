@@ -217,7 +217,8 @@ def _python_values(distinct: Any) -> Iterable[Any]:
 
 def _without_twins(codes: Codes, keys: Keys) -> tuple[Codes, Keys]:
     """Join identifiers that differ by surrounding blanks only; in order of appearance as before."""
-    if np.unique(keys[:, 0]).size == len(keys):
+    ordered = np.sort(keys[:, 0])
+    if not (ordered[1:] == ordered[:-1]).any():
         return codes, keys
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.int64)
