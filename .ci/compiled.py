@@ -3,8 +3,14 @@
 import sys
 
 import eigenveil
-from eigenveil.moments import kernels
+from eigenveil.moments import column_counts, kernels, unit_kernels
+from eigenveil.tables import identifiers
 
-if kernels._compiled() is None:
+if None in (
+    kernels._compiled(),
+    column_counts._compiled(),
+    unit_kernels.compiled(),
+    identifiers._compiled_digests(),
+):
     sys.exit(f"{eigenveil.__file__}: the compiled passes are missing, or do not agree with NumPy.")
 print(f"Compiled passes: {kernels._LIBRARY}")

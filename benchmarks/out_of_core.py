@@ -10,6 +10,8 @@ shared libraries and mapped files. The result must equal, bit by bit, the moment
 NumPy as they were written. Throughput is given as a ratio to a second child that reads the same file with
 PyArrow and multiplies in floating point, with no bound, no quantizing and no limit; the better of two runs
 each.
+
+Then whole fits of a CSV and of a Parquet file, a tenth of 1 GB and all of it: the peak of memory must stay flat.
 """
 
 import argparse
@@ -25,14 +27,18 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
+from eigenveil import PrivatePCA
 from eigenveil.moments import RowBound
 from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.tables.base import batch_rows
 from eigenveil.tables.open import second_moments
 
 MIB = 2**20
+FIT_BYTES, QUICK_FIT_BYTES = 10**9, 10**8
+FIT_FEATURES = 20
 BOUND = RowBound(5.0)
 
 
@@ -55,6 +61,16 @@ def write_file(path: Path, n_bytes: int, n_features: int, group_bytes: int) -> S
     return moments
 
 
+def write_csv(path: Path, n_bytes: int, n_features: int) -> None:
+    """Write at least `n_bytes` of random rows as text."""
+    generator = np.random.default_rng(0)
+    names = [f"x{position}" for position in range(n_features)]
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    with pa.csv.CSVWriter(path, schema) as writer:
+        while path.stat().st_size < n_bytes:
+            writer.write_table(pa.table(list(generator.random((n_features, 50_000))), schema=schema))
+
+
 def memory(field: str) -> int:
     """Return a field of this process's status in bytes.
 
@@ -69,8 +85,8 @@ def memory(field: str) -> int:
 
 def child(engine: str, path: Path, growth: int) -> None:
     """Read the file in this process, and print what it took as JSON."""
-    read = {"eigenveil": read_with_eigenveil, "pyarrow": read_with_pyarrow}[engine]
-    read(path.with_name("warm_up.parquet"))
+    read = {"eigenveil": read_with_eigenveil, "pyarrow": read_with_pyarrow, "fit": fit_file}[engine]
+    read(path.with_name("warm_up").with_suffix(path.suffix))
     before = memory("VmHWM")
     if growth:
         limit = memory("VmData") + growth
@@ -83,6 +99,11 @@ def child(engine: str, path: Path, growth: int) -> None:
 
 def read_with_eigenveil(path: Path) -> str:
     return digest(second_moments(path, BOUND, progress=False))
+
+
+def fit_file(path: Path) -> str:
+    PrivatePCA(3, bounds=(0, 1)).fit(path)
+    return "private"
 
 
 def read_with_pyarrow(path: Path) -> str:
@@ -103,6 +124,25 @@ def run_child(engine: str, path: Path, growth: int) -> dict[str, float | str]:
     command = [sys.executable, __file__, "--child", engine, str(path), str(growth)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return dict(json.loads(done.stdout))
+
+
+def fits(n_bytes: int) -> dict[str, float]:
+    """Return the peaks of whole fits, and their seconds, of files of so many bytes and of a tenth of them."""
+    numbers: dict[str, float] = {}
+    for suffix in ("csv", "parquet"):
+        for size in (n_bytes // 10, n_bytes):
+            with tempfile.TemporaryDirectory() as directory:
+                path = Path(directory) / f"rows.{suffix}"
+                for one, least in ((path, size), (path.with_name(f"warm_up.{suffix}"), MIB)):
+                    if suffix == "csv":
+                        write_csv(one, least, FIT_FEATURES)
+                    else:
+                        write_file(one, least, FIT_FEATURES, min(least, 64 * MIB))
+                found = run_child("fit", path, 0)
+                told = f"fit of {path.stat().st_size / 1e9:.2f} GB of {suffix}"
+            numbers[f"{told}, peak growth in MiB"] = float(found["peak_growth"]) / MIB
+            numbers[f"{told}, seconds"] = float(found["seconds"])
+    return numbers
 
 
 def main() -> None:
@@ -138,9 +178,10 @@ def main() -> None:
         "seconds_pyarrow": plain["seconds"],
         "throughput_to_pyarrow": float(plain["seconds"]) / float(ours["seconds"]),
         "equal_to_numpy": ours["result"] == digest(expected),
+        **fits(QUICK_FIT_BYTES if arguments.quick else FIT_BYTES),
     }
     for name, value in numbers.items():
-        print(f"{name:28} {value:.2f}" if isinstance(value, float) else f"{name:28} {value}")
+        print(f"{name:45} {value:.2f}" if isinstance(value, float) else f"{name:45} {value}")
     if arguments.output:
         arguments.output.write_text(json.dumps(numbers, indent=2) + "\n")
     if not numbers["equal_to_numpy"] or file_bytes < 10 * growth:

@@ -114,7 +114,7 @@ def test_a_wrong_rounding_is_noticed(library, column, wrong):
         pytest.skip("the processor has no wide registers, so BLAS multiplies")
 
     class Wrong:
-        room_for_products = staticmethod(library.room_for_products)
+        room_for_products, put_rows = map(staticmethod, (library.room_for_products, library.put_rows))
 
         def __getattr__(self, name):
             def call(rows, shift, factor, *others):

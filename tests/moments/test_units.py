@@ -75,6 +75,7 @@ def test_no_small_block_moves_a_statistic_further_than_the_table_says(bits, entr
 
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_control_rows_that_are_clipped_one_by_one_are_caught(weight, monkeypatch):
+    monkeypatch.setattr("eigenveil.moments.unit_kernels.compiled", lambda: None)
     monkeypatch.setattr("eigenveil.moments.bound.units_together", lambda grid, starts, *_, **__: np.zeros(len(grid)))
     monkeypatch.setattr(RowBound, "single_bits", property(lambda self: self.bits))
     bound = RowBound(4.0, 2, unit_weight=weight)

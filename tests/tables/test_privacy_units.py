@@ -19,7 +19,7 @@ import pytest
 import scipy.sparse
 
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.tables import base, delimited, json_lines, privacy_units
+from eigenveil.tables import arrays, base, delimited, identifiers, json_lines, privacy_units
 from eigenveil.tables.identifiers import keys_of
 from eigenveil.tables.open import open_table
 from eigenveil.tables.privacy_units import Spill, UnitTable
@@ -35,6 +35,7 @@ SMALL = 2**16
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
     monkeypatch.setattr(base, "BATCH_BYTES", 128 * D * 8)
+    monkeypatch.setattr(arrays, "view_rows", lambda n_rows, width: 128)
     monkeypatch.setattr(delimited, "_BLOCK", 4096)
     monkeypatch.setattr(json_lines, "_BLOCK", 4096)
 
@@ -166,10 +167,19 @@ def test_a_frame_larger_than_the_memory_is_not_copied_whole(monkeypatch):
     source = open_table(FRAME, privacy_unit="id")
     source._memory = 8 * N
     assert privacy_units_of(source.batches()) == REFERENCE
-    assert source._sorted is None
+    assert source._rows is None
     source = open_table(FRAME, privacy_unit="id")
     assert privacy_units_of(source.batches()) == REFERENCE
-    assert source._sorted is not None
+    assert source._rows is not None
+
+
+def test_digests_of_texts_are_those_of_python(monkeypatch):
+    texts = pa.array(["", "a", None, "7", "x" * 127, "x" * 128, "x" * 129, "é" * 300, "last"])
+    for some in (texts, texts.slice(3, 4), texts[:0], texts.cast(pa.large_string())):
+        found = identifiers._digests(some)
+        with monkeypatch.context() as patch:
+            patch.setattr(identifiers, "_compiled_digests", lambda: None)
+            assert np.array_equal(identifiers._digests(some), found)
 
 
 def test_rows_of_a_person_keep_their_order(tmp_path):
@@ -182,7 +192,7 @@ def test_rows_of_a_person_keep_their_order(tmp_path):
         )
         places = {tuple(row): place for place, row in enumerate(ROWS.tolist())}
         for block in open_table(data, privacy_unit=privacy_unit, memory=SMALL).batches():
-            order = [places[tuple(row)] for row in block.rows.tolist()]
+            order = [places[tuple(row)] for row in np.asarray(block.rows).tolist()]
             for start, size in zip(block.starts, block.sizes, strict=True):
                 assert order[start : start + size] == sorted(order[start : start + size])
         assert len(seen)

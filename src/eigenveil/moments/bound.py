@@ -18,7 +18,8 @@ from .numpy_kernels import SINGLE_BITS, clip, squared_norms, units_together, wei
 from .numpy_kernels import integer_rows as integer_rows
 from .numpy_kernels import target_exponent as target_exponent
 from .row_rule import RowRule
-from .units import NOT_WHOLE_UNITS, SHARE_BITS, Units
+from .unit_kernels import unit_integers
+from .units import NOT_WHOLE_UNITS, SHARE_BITS, Units, with_first
 
 NOT_FINITE = (
     "The data contain NaN or infinity; clean them first, or give a public value for missing ones by a schema, by "
@@ -52,7 +53,21 @@ class RowBound(RowRule):
 
     def quantize_units(self, units: Units, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Return the integer rows of dense units, and the constant that is appended to each row."""
-        integers = self.single_integers(units.rows, out)
+        if units.starts is not None and self.shortens_units:
+            out = np.empty(units.rows.shape) if out is None else out
+            constants = unit_integers(units.rows, units.starts, *self.shortening, out)
+            if constants is not None:
+                of_rows = np.repeat(constants, units.sizes)
+                left, places = units.some(with_first(constants < 0))
+                first = left.sizes[0]
+                more, of_more = self.integers_apart(left)
+                out[places[first:]], of_rows[places[first:]] = more[first:], of_more[first:]
+                return out, of_rows
+        return self.integers_apart(units, out)
+
+    def integers_apart(self, units: Units, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return what `quantize_units` does, of rows that become integers one by one before they are shortened."""
+        integers = self.single_integers(np.asarray(units.rows), out)
         return integers, self.bound_units(integers, units)
 
     def single_integers(self, rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
@@ -75,6 +90,17 @@ class RowBound(RowRule):
     def by_one_factor(self) -> bool:
         """Whether rows, as units, are moved, multiplied by `grid_factor`, truncated and clipped, and no more."""
         return self.statistic == "clipped" and not self.takes_units
+
+    @property
+    def shortens_units(self) -> bool:
+        """Whether all rows of a unit are moved, multiplied by `grid_factor`, truncated and clipped together."""
+        return self.statistic == "clipped" and self.takes_units
+
+    @property
+    def shortening(self) -> tuple[FloatArray | None, FloatArray, int, int, bool]:
+        """How that is done: shift, factor, bits, constant, and whether units are averaged."""
+        shift = None if self.shift is None else np.asarray(self.shift)
+        return shift, self.grid_factor, self.bits, self.constant_units, self.unit_weight == "equal"
 
     @property
     def single_bits(self) -> int:

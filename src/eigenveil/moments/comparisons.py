@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
 from ..numerics import FloatArray
+from . import unit_kernels
 from .bound import finite_rows
 from .kernels import places_by_hash
-from .numpy_kernels import Comparing, compared, compared_rows, split_mix
+from .numpy_kernels import Comparing, compared, compared_rows, smallest_hashes, split_mix
 from .row_rule import RowRule
 from .units import TWICE, Blocks, InBatches, Units
 
@@ -339,48 +340,21 @@ def chosen_rows(blocks: Blocks) -> FloatArray:
     >>> np.array_equal(*same)
     True
     """
-    chosen = np.empty((blocks.checked().n_privacy_units, blocks.rows.shape[1]))
-    first = 0
-    for part in Units(blocks.rows, blocks.starts).pieces(max(1, _PIECE_ENTRIES // chosen.shape[1]), chosen.shape[0]):
-        end = first + part.n_units
-        chosen[first:end] = _chosen(finite_rows(part.rows) + 0.0, part, blocks.keys[first:end])  # -0.0 is 0.0
-        first = end
-    return chosen
+    rows, starts = blocks.rows, blocks.checked().starts
+    hashes = split_mix(blocks.keys[:, 0] + split_mix(blocks.keys[:, 1]))
+    places = unit_kernels.smallest_hashes(rows, starts, hashes)
+    if places is None:
+        places, first = np.empty(starts.size, dtype=np.int64), 0
+        for part in Units(rows, starts).pieces(max(1, _PIECE_ENTRIES // rows.shape[1]), starts.size):
+            end = first + part.n_units
+            places[first:end] = _chosen(part, hashes[first:end]) + starts[first]
+            first = end
+    for unit in np.flatnonzero(places < 0).tolist():
+        part = Units(rows, starts).part(unit, unit + 1)
+        places[unit] = _chosen(part, hashes[unit : unit + 1])[0] + starts[unit]
+    return finite_rows(rows[places]) + 0.0  # -0.0 is 0.0
 
 
-def _chosen(rows: FloatArray, part: Units, keys: HashArray) -> FloatArray:
+def _chosen(part: Units, hashes: HashArray) -> NDArray[np.int64]:
     starts = np.zeros(0, dtype=np.int64) if part.starts is None else part.starts
-    sizes = np.diff(starts, append=rows.shape[0])
-    privacy_units = np.repeat(np.arange(sizes.size), sizes)
-    hashes = split_mix(_row_hashes(rows) + split_mix(keys[:, 0] + split_mix(keys[:, 1]))[privacy_units])
-    order = _without_ties(rows, hashes, privacy_units, np.lexsort((hashes, privacy_units)))
-    # Equal rows have equal hashes: the first, the second, ... of them get hashes of their own.
-    hashes = hashes[order]
-    new = np.append(True, (hashes[1:] != hashes[:-1]) | (privacy_units[1:] != privacy_units[:-1]))
-    places = np.arange(order.size)
-    repeats = places - np.maximum.accumulate(np.where(new, places, 0))
-    hashes = split_mix(hashes + split_mix(repeats.astype(np.uint64)))
-    return np.asarray(rows[order[np.lexsort((hashes, privacy_units))[starts]]])
-
-
-def _row_hashes(rows: FloatArray) -> HashArray:
-    """Return a hash of the numbers of every row."""
-    bits = np.array(rows, order="C").view(np.uint64)
-    bits ^= bits >> np.uint64(32)
-    bits *= split_mix(np.arange(1, rows.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
-    bits ^= bits >> np.uint64(32)
-    return np.asarray(bits.sum(axis=1, dtype=np.uint64))
-
-
-def _without_ties(
-    rows: FloatArray, hashes: HashArray, privacy_units: NDArray[np.int64], order: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the order with different rows of one hash, which chance hardly makes but a person may, by entries."""
-    before, after = order[:-1], order[1:]
-    same = np.flatnonzero((hashes[before] == hashes[after]) & (privacy_units[before] == privacy_units[after]))
-    apart = same[(rows[before[same]] != rows[after[same]]).any(axis=1)]
-    for privacy_unit in np.unique(privacy_units[before[apart]]):
-        low, high = np.searchsorted(privacy_units[order], [privacy_unit, privacy_unit + 1])
-        part = order[low:high]
-        order[low:high] = part[np.lexsort((*rows[part].T[::-1], hashes[part]))]
-    return order
+    return smallest_hashes(finite_rows(part.rows), starts, hashes)

@@ -3,7 +3,6 @@
 import functools
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
@@ -12,10 +11,11 @@ from numpy.typing import NDArray
 from ..errors import InvalidDataError, InvalidParameterError, one_of
 from ..numerics import FloatArray, IntArray
 from ..releases.score_map import ENTRY_BITS, ScoreGrid
-from .bound import finite_rows, integer_rows, rows_as_they_lie, target_exponent
+from .bound import dense_rows, finite_rows, integer_rows, rows_as_they_lie, target_exponent
 from .kernels import Candidates, count_by_norm
 from .numpy_kernels import split_mix, squared_norms
 from .row_rule import UNIT_WEIGHTS
+from .unit_kernels import PlacedRows, unit_squares
 from .units import NOT_WHOLE_UNITS, TWICE, Blocks, InBatches, InThreads, Units, units_of, without_weights
 
 # Grid points are the powers of 2^(1/8) from 2^-30 to 2^30: a public range wide enough for most units, and steps as fine
@@ -27,6 +27,7 @@ _EIGHTHS = np.arange(_LOWEST, _HIGHEST + 1)
 NORM_GRID = np.ldexp(np.sqrt(np.sqrt(np.sqrt(2.0 ** np.arange(_STEPS))))[_EIGHTHS % _STEPS], _EIGHTHS // _STEPS)
 # Squared grid points are 2^(j/4): the first four of these numbers, each a float64 taken as exact, times powers of two.
 _QUARTERS = np.sqrt(np.sqrt(2.0 ** np.arange(5)))
+_WHOLE_QUARTERS = [int(quarter * 2.0**52) for quarter in _QUARTERS]
 # A float64 is looked up by its exponent and the first bits of its mantissa.
 _CELL_BITS = 12
 _CELL_SHIFT = 52 - _CELL_BITS
@@ -90,21 +91,28 @@ def norm_candidates(rows: FloatArray, starts: IntArray | None = None, average: b
     >>> NORM_GRID[norm_candidates(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))[:, 0]].round(2).tolist()
     [1.41, 0.5]
     """
-    margin = doubt(rows.shape[1])
     with np.errstate(over="ignore", under="ignore"):
         squared = squared_norms(rows)
         if starts is None:
-            return _candidates(squared, margin, lambda near: _exact_steps(rows[near]))
-        sizes = np.diff(starts, append=rows.shape[0])
-        squared = np.add.reduceat(squared, starts) / (sizes if average else 1)
-    margin += int(sizes.max()) * 2.0**-51  # a sum in any order, and a quotient
+            return _candidates(squared, doubt(rows.shape[1]), lambda near: _exact_steps(rows[near]))
+        squared = np.add.reduceat(squared, starts)
+    return _unit_candidates(squared, Units(rows, starts), average, lambda rows: rows)
+
+
+def _unit_candidates(
+    squared: FloatArray, units: Units, average: bool, changed: Callable[[Any], FloatArray]
+) -> IntArray:
+    """Return the grid points of units by their sums of squares in floats; `changed` rows are what is measured."""
+    sizes = units.sizes
+    # A sum in any order, and a quotient; rounded up to a power of two, since a table is made for every margin.
+    margin = doubt(units.rows.shape[1]) + 2.0 ** (int(sizes.max(initial=1)).bit_length() - 51)
 
     def exactly(near: NDArray[np.intp]) -> IntArray:
-        many = sizes[near]
-        asked = np.arange(many.sum()) + np.repeat(starts[near] - np.cumsum(many) + many, many)
-        return np.asarray(_exact_steps_together(rows[asked], many, average))
+        asked = units.some(near)[0]
+        return np.asarray(_exact_steps_together(changed(asked.rows), asked.sizes, average))
 
-    return _candidates(squared, margin, exactly)
+    with np.errstate(over="ignore", under="ignore"):
+        return _candidates(squared / (sizes if average else 1), margin, exactly)
 
 
 def _candidates(squared: FloatArray, margin: float, exactly: Callable[[NDArray[np.intp]], IntArray]) -> IntArray:
@@ -189,12 +197,16 @@ def _exact_steps_together(rows: FloatArray, sizes: IntArray, average: bool) -> l
 
 
 def _least_step(numerator: int, denominator: int) -> int:
-    """Return the least j with a quotient at most 2^(j/4), in fractions; of zero, any number."""
-    value = Fraction(numerator, denominator)
-    power = value.numerator.bit_length() - value.denominator.bit_length()
-    power += value >= Fraction(2) ** power
-    quarters = sum(Fraction(quarter) < 2 * value / Fraction(2) ** power for quarter in _QUARTERS)
+    """Return the least j with a quotient at most 2^(j/4), in integers alone; of zero, any number."""
+    power = numerator.bit_length() - denominator.bit_length()
+    power += _at_least(numerator, denominator, power)
+    quarters = sum(not _at_least(quarter * denominator, numerator, 53 - power) for quarter in _WHOLE_QUARTERS)
     return 4 * (power - 1) + quarters
+
+
+def _at_least(numerator: int, denominator: int, power: int) -> bool:
+    """Return whether a quotient is at least a power of two."""
+    return numerator << max(-power, 0) >= denominator << max(power, 0)
 
 
 def scaled_rows(batch: Any, shift: FloatArray | None, scale: FloatArray | None) -> FloatArray:
@@ -265,9 +277,16 @@ class RowSizes(MagnitudeCounts):
         return _candidates_of_steps(_exact_steps(scaled_rows(rows, self._shift, self._scale)))
 
     def _candidates_of_units(self, units: Units) -> IntArray:
-        """Return the grid points of the norms of all rows of every person."""
-        rows = scaled_rows(units.rows, self._shift, self._scale)
-        return norm_candidates(rows, units.starts, self._weight == "equal")[:, 0]
+        """Return the grid points of the norms of all rows of every unit."""
+        starts = units.starts
+        assert starts is not None
+        if not isinstance(units.rows, PlacedRows):
+            units = units.with_rows(dense_rows(units.rows))
+        scale = np.asarray(1.0 if self._scale is None else self._scale)
+        squared = unit_squares(units.rows, starts, self._shift, scale)
+        # Refused where one of them has NaN or infinity: such a unit has no ordinary square.
+        changed = functools.partial(scaled_rows, shift=self._shift, scale=self._scale)
+        return _unit_candidates(squared, units, self._weight == "equal", changed)[:, 0]
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._shift, self._scale, self._features, self._weight)

@@ -182,6 +182,7 @@ class CompiledPasses:
         table = (ctypes.POINTER(_Table), place, place)
         bounded = (*table, number, number, place)
         self._integers = _function(library.eigenveil_integers, *bounded, place, place)
+        self._rows = _function(library.eigenveil_rows, ctypes.POINTER(_Table), place)
         groups = ctypes.POINTER(_Groups)
         counted = (*table, place, groups, place, place)
         self._count_by_norm = _function(library.eigenveil_count_by_norm, *counted, returns=size)
@@ -205,6 +206,10 @@ class CompiledPasses:
         squared = np.empty(rows.shape[0])
         self._integers(*_table(rows, shift, factor), *_limits(bits), _room(rows.shape[1]), squared, out)
         return squared
+
+    def put_rows(self, rows: RowsByColumn, out: FloatArray) -> None:
+        """Put rows into `out`, which lies row by row."""
+        self._rows(_Table(rows), out)
 
     def count_by_norm(
         self, rows: Rows, shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
@@ -315,6 +320,7 @@ __all__ = [
     "integers",
     "is_read_in_place",
     "places_by_hash",
+    "put_rows",
     "room_for_products",
 ]
 
@@ -347,6 +353,15 @@ def integers(rows: Rows, shift: FloatArray | None, factor: FloatArray, bits: int
     passes = _passes(rows, factor) if out.flags.c_contiguous else numpy_kernels
     squared: FloatArray = passes.integers(rows, shift, factor, bits, out)
     return squared
+
+
+def put_rows(rows: Any, out: FloatArray) -> None:
+    """Put rows of any kind into `out`, which lies row by row, as float64."""
+    compiled = _compiled() if isinstance(rows, RowsByColumn) else None
+    if compiled is None:
+        out[:] = rows
+    else:
+        compiled.put_rows(rows, out)
 
 
 def count_by_norm(
@@ -458,6 +473,14 @@ def _agrees(passes: CompiledPasses) -> bool:
     return same and multiplied and np.array_equal(norms, once_more, equal_nan=True)
 
 
+def compiled_function(name: str, *types: Any) -> Callable[..., Any] | None:
+    """Return a function of the compiled library, which takes arrays by their places; None where it is not there."""
+    try:
+        return _function(getattr(ctypes.CDLL(str(_LIBRARY)), name), *types)
+    except (OSError, AttributeError):
+        return None
+
+
 # More places than these are sorted by NumPy: column_counts.c counts them in 32 bits.
 _MOST_PLACES = 2**31
 
@@ -477,12 +500,10 @@ def places_by_hash(first: int, n: int) -> IntArray:
 @functools.cache
 def _compiled_order() -> Callable[[int, int], IntArray] | None:
     """Return `places_by_hash` of column_counts.c, if it is there and gives what NumPy gives."""
-    try:
-        function = ctypes.CDLL(str(_LIBRARY)).eigenveil_order
-    except (OSError, AttributeError):
-        return None
     types = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
-    sort = _function(function, *types)
+    sort = compiled_function("eigenveil_order", *types)
+    if sort is None:
+        return None
 
     def order(first: int, n: int) -> IntArray:
         bits = max(1, (n - 1).bit_length())
@@ -508,7 +529,11 @@ def _loads(passes: CompiledPasses) -> bool:
         ours, its = np.empty(table.shape), np.empty(table.shape)
         for way, out in ((numpy_kernels, ours), (passes, its)):
             way.integers(np.asarray(table) if way is numpy_kernels else table, None, np.array(1.0), None, out)
-        if not np.array_equal(ours, its, equal_nan=True):
+        same = np.array_equal(ours, its, equal_nan=True)
+        if isinstance(table, RowsByColumn):
+            passes.put_rows(table, its)
+            same &= np.array_equal(np.asarray(table), its, equal_nan=True)
+        if not same:
             return False
     return True
 

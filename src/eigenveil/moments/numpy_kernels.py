@@ -244,6 +244,59 @@ def split_mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.asarray(words ^ (words >> np.uint64(31)))
 
 
+def row_hashes(rows: FloatArray) -> NDArray[np.uint64]:
+    """Return a hash of the numbers of every row; that of -0.0 is that of 0.0."""
+    bits = np.add(rows, 0.0, order="C").view(np.uint64)
+    bits ^= bits >> np.uint64(32)
+    bits *= hash_weights(rows.shape[1])
+    bits ^= bits >> np.uint64(32)
+    return np.asarray(bits.sum(axis=1, dtype=np.uint64))
+
+
+def hash_weights(n_features: int) -> NDArray[np.uint64]:
+    """Return what the bits of every feature are multiplied by."""
+    return split_mix(np.arange(1, n_features + 1, dtype=np.uint64)) | np.uint64(1)
+
+
+def smallest_hashes(rows: FloatArray, starts: IntArray, hashes: NDArray[np.uint64]) -> IntArray:
+    """Return the place of one row of every unit: that with the smallest hash of its numbers and of the unit.
+
+    Equal rows have equal hashes: the first, the second, ... of them get hashes of their own, so that the choice is
+    uniform. It does not depend on the order of the rows.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m, d)
+        Finite numbers, unit after unit.
+    starts : ndarray of int64
+        The position of the first row of every unit.
+    hashes : ndarray of uint64
+        That of every unit.
+    """
+    sizes = np.diff(starts, append=rows.shape[0])
+    units = np.repeat(np.arange(sizes.size), sizes)
+    mixed = split_mix(row_hashes(rows) + hashes[units])
+    order = _without_ties(rows, mixed, units, np.lexsort((mixed, units)))
+    mixed = mixed[order]
+    new = np.append(True, (mixed[1:] != mixed[:-1]) | (units[1:] != units[:-1]))
+    places = np.arange(order.size)
+    repeats = places - np.maximum.accumulate(np.where(new, places, 0))
+    mixed = split_mix(mixed + split_mix(repeats.astype(np.uint64)))
+    return np.asarray(order[np.lexsort((mixed, units))[starts]])
+
+
+def _without_ties(rows: FloatArray, hashes: NDArray[np.uint64], units: IntArray, order: IntArray) -> IntArray:
+    """Return the order with different rows of one hash, which chance hardly makes but a person may, by entries."""
+    before, after = order[:-1], order[1:]
+    same = np.flatnonzero((hashes[before] == hashes[after]) & (units[before] == units[after]))
+    apart = same[(rows[before[same]] != rows[after[same]]).any(axis=1)]
+    for unit in np.unique(units[before[apart]]):
+        low, high = np.searchsorted(units[order], [unit, unit + 1])
+        part = order[low:high]
+        order[low:high] = part[np.lexsort((*rows[part].T[::-1], hashes[part]))]
+    return order
+
+
 def places_by_hash(first: int, n: int) -> IntArray:
     """Put places in the order of the hashes of so many words, from the first one on."""
     return np.argsort(split_mix(np.arange(n, dtype=np.uint64) + np.uint64(first)), kind="stable")

@@ -19,6 +19,14 @@ void eigenveil_integers(const struct table *table, const double *restrict shift,
     }
 }
 
+/* Put all rows into `out`, as float64. */
+void eigenveil_rows(const struct table *table, double *restrict out)
+{
+    int whole = in_rows(table);
+    for (size_t first = 0; first < table->n; first += TILE)
+        load(table, whole, first, table->n - first < TILE ? table->n - first : TILE, out + first * table->d);
+}
+
 /* The groups of rows, by the leading bits of their squared norms: `cells` has that of every cell, from the first on, and
    a negative number where it is not beyond doubt. */
 struct groups {

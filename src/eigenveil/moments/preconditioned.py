@@ -67,7 +67,7 @@ class MappedBound(RowBound):
         if 2 * (self.bits + FARTHEST_SHORTER) >= EXACT_INTEGER_BITS:
             raise ValueError("The grid is too fine for exact norms of mapped rows; use at most 18 bits.")
 
-    by_one_factor = False
+    by_one_factor = shortens_units = False
 
     def quantize_units(self, units: Units, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Return the integer rows of dense units, and the constant that is appended to each row."""

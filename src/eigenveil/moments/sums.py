@@ -20,20 +20,21 @@ from numpy.typing import NDArray
 from .. import numerics
 from ..errors import InvalidParameterError
 from ..numerics import FloatArray, IntArray
-from . import kernels
+from . import kernels, unit_kernels
 from .bound import EXACT_INTEGER_BITS, RowBound, quantize_values, rows_as_they_lie
 from .comparisons import Compared
 from .counts import NORM_GRID, RowSizes, doubt, norm_table
 from .kernels import Candidates, NormSums, add_by_norm
 from .numpy_kernels import add_by_group, squared_norms, to_the_bound
 from .row_rule import MOST_SUM
-from .units import Units, side_by_side, units_of
+from .unit_kernels import PlacedRows
+from .units import Units, side_by_side, units_of, with_first
 
 # A block of rows should fit a cache while it is quantized and multiplied, and be so long that threads seldom wait for
 # the interpreter: four times less is up to twice slower on two cores.
 _BLOCK_ENTRIES = 2**18
-# Fewer entries than these are not worth a thread.
-_SMALLEST_PART = 2**19
+# Fewer entries than these are not worth a thread; of rows in place, which threads wait for memory for, four times more.
+_SMALLEST_PART, _SMALLEST_PLACED = 2**19, 2**21
 # So many blocks wait for those of their rows that one_pass.c leaves, which are added together.
 _BLOCKS_TOGETHER = 8
 # Products of rows as narrow as these take several threads longer than one.
@@ -66,7 +67,8 @@ class ProductSum:
         self.n_units = 0
         self._whole: IntArray | None = None
         self._pending: FloatArray = np.zeros((width, width))
-        self._upper = kernels.room_for_products(width) if bound.by_one_factor or bound.compares else None
+        compiled = bound.by_one_factor or bound.shortens_units or bound.compares
+        self._upper = kernels.room_for_products(width) if compiled else None
         self._units = 0
         self._left: list[FloatArray] = []
         self._buffer: FloatArray = np.empty((0, n_features))
@@ -75,6 +77,8 @@ class ProductSum:
         """Add the rows of whole units, dense or CSR."""
         rows, d = units.rows, self._d
         exact = exact_units(self._bound)
+        if scipy.sparse.issparse(rows) and self._bound.keeps_zeros and self._added_sparse(units):
+            return
         if scipy.sparse.issparse(rows) and self._bound.keeps_zeros:
             for n_units, product in sparse_products(self._bound, d, units):
                 self._make_room(n_units)
@@ -87,9 +91,10 @@ class ProductSum:
             for part in units.pieces(max(1, 4 * _BLOCK_ENTRIES // d), exact):
                 self.add(part.with_rows(part.rows.toarray()))
         else:
-            # one_pass.c works on a few rows at a time, whatever it is given.
+            # one_pass.c works on a few rows at a time, whatever it is given; rows in place need no buffer.
             entries = _BLOCK_ENTRIES if self._upper is None else 4 * _BLOCK_ENTRIES
-            for part in units.pieces(max(entries // d, 4 * d), exact):
+            most = rows.shape[0] if isinstance(rows, PlacedRows) else max(entries // d, 4 * d)
+            for part in units.pieces(most, exact):
                 self._make_room(part.n_units)
                 self._add_units(part)
 
@@ -116,6 +121,20 @@ class ProductSum:
         self._units += n_units
         self.n_units += n_units
 
+    def _added_sparse(self, units: Units) -> bool:
+        """Add the products of the entries of CSR rows by privacy_units.c, and tell whether it did."""
+        bound = self._bound
+        if unit_kernels.compiled() is None or not bound.by_one_factor or units.shares is not None:
+            return False
+        how = bound.grid_factor, bound.bits, bound.constant_units
+        for part in units.pieces(units.rows.shape[0], exact_units(bound)):
+            self._make_room(part.n_units)
+            squared = unit_kernels.add_sparse_products(part.rows, *how, self._pending)
+            left, step = with_first(~(squared < kernels.EXACT_LIMIT)), max(1, 4 * _BLOCK_ENTRIES // self._d)
+            for low in range(0, left.size, step):
+                self._add_dense(part.rows[left[low : low + step]].toarray(), not_the_first=low == 0)
+        return True
+
     def _zero_row(self, units: Units) -> FloatArray | None:
         """Return the integers of a shifted row of zeros; None where rows do not differ from it in few entries only."""
         bound = self._bound
@@ -140,8 +159,7 @@ class ProductSum:
         squared = np.bincount(places, squares, rows.shape[0]) + zero @ zero
         within = (squared <= 4**bound.bits) & (np.bincount(places, ~small, rows.shape[0]) == 0)
         self._make_room(rows.shape[0])
-        # The first row once more, for nothing: so the same is done where none is clipped.
-        dense, step = np.append(0, np.flatnonzero(~within)), max(1, 4 * _BLOCK_ENTRIES // d)
+        dense, step = with_first(~within), max(1, 4 * _BLOCK_ENTRIES // d)
         for low in range(0, dense.size, step):
             self._add_dense(rows[dense[low : low + step]].toarray(), not_the_first=low == 0)
         kept = within[places]
@@ -162,7 +180,7 @@ class ProductSum:
         if isinstance(part.rows, Compared):
             self._add_compared(part, part.rows)
             return
-        if self._multiplied(part):
+        if self._multiplied(part) or self._multiplied_units(part):
             return
         n_rows = part.rows.shape[0]
         if n_rows > self._buffer.shape[0]:
@@ -193,6 +211,25 @@ class ProductSum:
         self._left.append(part.rows[~(squared < kernels.EXACT_LIMIT)])
         if len(self._left) == _BLOCKS_TOGETHER:
             self._add_left()
+        return True
+
+    def _multiplied_units(self, part: Units) -> bool:
+        """Add the products of rows of privacy units by privacy_units.c, and those it leaves; tell whether it did."""
+        bound, d = self._bound, self._d
+        if self._upper is None or part.starts is None or not bound.shortens_units:
+            return False
+        constants = unit_kernels.add_unit_products(part.rows, part.starts, *bound.shortening, self._upper)
+        if constants is None:
+            return False
+        done = constants >= 0
+        left = part.some(with_first(~done))[0]
+        quantized, of_left = bound.integers_apart(left)
+        first = left.sizes[0]
+        quantized[:first], of_left[:first] = 0.0, 0.0
+        self._add_quantized(left.part(1, left.n_units), quantized, of_left)
+        if bound.constant is not None and bound.knows_corner:
+            short = np.count_nonzero(done) * bound.constant_units**2 - np.square(constants[done]) @ part.sizes[done]
+            self._pending[d, d] += short
         return True
 
     def _add_compared(self, part: Units, pairs: Compared) -> None:
@@ -231,7 +268,8 @@ def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -
 
     def alone(units: Units) -> None:
         dense = not scipy.sparse.issparse(units.rows)
-        least = max(_SMALLEST_PART // n_features, 4 * n_features)
+        entries = _SMALLEST_PLACED if isinstance(units.rows, PlacedRows) else _SMALLEST_PART
+        least = max(entries // n_features, 4 * n_features)
         parts = min(numerics.available_cores(), units.rows.shape[0] // least) if dense else 1
         narrow = numerics.one_blas_thread() if n_features <= _NARROW else nullcontext()
         with narrow:

@@ -50,6 +50,8 @@ class Units:
 
     def part(self, low: int, high: int) -> Self:
         """Return the units from `low` to before `high`."""
+        if low == 0 and high >= self.n_units:
+            return self
         if self.starts is None:
             return type(self)(self.rows[low:high], shares=None if self.shares is None else self.shares[low:high])
         first, end = self._row(low), self._row(high)
@@ -77,6 +79,19 @@ class Units:
             cuts = np.unique(np.searchsorted(self.starts, cuts))
         return [self.part(int(low), int(high)) for low, high in pairwise(cuts)]
 
+    @property
+    def sizes(self) -> IntArray:
+        """How many rows every unit has."""
+        return np.diff(np.arange(self.n_units) if self.starts is None else self.starts, append=self.rows.shape[0])
+
+    def some(self, which: IntArray) -> tuple[Self, IntArray]:
+        """Return privacy units alone that are listed, at least one, and the places of their rows."""
+        assert self.starts is not None
+        sizes = self.sizes[which]
+        ends = np.cumsum(sizes)
+        places = np.arange(ends[-1]) + np.repeat(self.starts[which] - ends + sizes, sizes)
+        return type(self)(self.rows[places], ends - sizes), places
+
     def with_rows(self, rows: Any) -> Self:
         """Return the same units in other rows, as many of each."""
         return type(self)(rows, self.starts, self.shares)
@@ -85,6 +100,11 @@ class Units:
         """Return the position of the first row of a unit; one after the last of all is that after the last row."""
         starts = self.starts
         return int(self.rows.shape[0] if starts is None or unit >= starts.size else starts[unit])
+
+
+def with_first(left: NDArray[np.bool_]) -> IntArray:
+    """Return the places of what was left, after the first once more: so the time does not tell whether any was left."""
+    return np.append(0, np.flatnonzero(left))
 
 
 SHARE_BITS = 32

@@ -130,7 +130,8 @@ class SparseReader(_MatrixReader):
         while start < self.n_rows_hint:
             full = int(np.searchsorted(pointers, pointers[start] + _SPARSE_BATCH_ENTRIES, side="right")) - 1
             stop = min(max(full, start + 1), self.n_rows_hint)
-            yield take_columns(self._rows[start:stop], columns)
+            whole = stop - start == self.n_rows_hint  # of which a slice would be a copy
+            yield take_columns(self._rows if whole else self._rows[start:stop], columns)
             start = stop
 
 

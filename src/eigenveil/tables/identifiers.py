@@ -11,6 +11,8 @@ in several ways, they are taken for one: "7.0", as of whole numbers in a column 
 such in R and Java, accents apart from their letters, and a UUID in capitals, in braces or without dashes.
 """
 
+import ctypes
+import functools
 import math
 import re
 import unicodedata
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import blake2b
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 from uuid import UUID
@@ -28,6 +31,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
+from ..moments.kernels import compiled_function
 from ..moments.units import Blocks
 from .base import has_arrow
 
@@ -105,7 +109,7 @@ def keys_of(values: Any) -> tuple[Codes, Keys]:
         indices = indices.fill_null(len(distinct) - 1)
     codes = indices.to_numpy()
     if pa.types.is_integer(distinct.type):  # whose digits have one spelling
-        return codes, _as_keys(map(_key_of_text, distinct.cast(pa.string()).cast(pa.binary()).to_pylist()))
+        return codes, _digests(distinct.cast(pa.string()))
     if pa.types.is_string(distinct.type) or pa.types.is_large_string(distinct.type):
         return _without_twins(codes, _keys_of_texts(distinct))
     return _without_twins(codes, _as_keys(map(_key, _python_values(distinct))))
@@ -161,10 +165,41 @@ def _keys_of_texts(distinct: Any) -> Keys:
     plain = pc.and_not(plain, pc.is_in(distinct, pa.array(sorted(_MISSING_MARKS), distinct.type))).fill_null(False)
     keys = np.empty((len(distinct), 2), dtype=np.uint64)
     as_written, others = plain.to_numpy(zero_copy_only=False), pc.invert(plain)
-    binary = pa.large_binary() if pa.types.is_large_string(distinct.type) else pa.binary()
-    keys[as_written] = _as_keys(map(_key_of_text, distinct.filter(plain).cast(binary).to_pylist()))
+    keys[as_written] = _digests(distinct.filter(plain))
     keys[~as_written] = _as_keys(map(_key, distinct.filter(others).to_pylist()))
     return keys
+
+
+def _digests(texts: Any) -> Keys:
+    """Return the keys of an Arrow array of text, none of which becomes Python text: by identifiers.c, or one by one."""
+    import pyarrow as pa
+
+    compiled, large = _compiled_digests(), pa.types.is_large_string(texts.type)
+    if compiled is None:
+        return _as_keys(map(_key_of_text, texts.cast(pa.large_binary() if large else pa.binary()).to_pylist()))
+    _, ends, written = texts.buffers()
+    starts = np.frombuffer(ends, np.int64 if large else np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    keys = compiled(np.frombuffer(written or b"\0", np.uint8), starts.astype(np.int64))
+    keys[texts.is_null().to_numpy(zero_copy_only=False)] = 0  # as _NO_KEY
+    return keys
+
+
+@functools.cache
+def _compiled_digests() -> Callable[[NDArray[np.uint8], NDArray[np.int64]], Keys] | None:
+    """Return what makes the keys of many texts, if it was compiled and gives what Python gives."""
+    function = compiled_function("eigenveil_digests", *(ctypes.c_void_p,) * 2, ctypes.c_size_t, ctypes.c_void_p)
+    if function is None:
+        return None
+
+    def digests(texts: NDArray[np.uint8], starts: NDArray[np.int64]) -> Keys:
+        keys = np.empty((starts.size - 1, 2), dtype=np.uint64)
+        function(texts, starts, len(keys), keys)
+        return keys
+
+    ends = np.cumsum([0, 0, 1, 7, 127, 128, 129, 256, 257, 1000])
+    texts = (np.arange(ends[-1]) * 97 % 251).astype(np.uint8)
+    one_by_one = (_key_of_text(texts[low:high].tobytes()) for low, high in pairwise(ends))
+    return digests if np.array_equal(digests(texts, ends), _as_keys(one_by_one)) else None
 
 
 def _python_values(distinct: Any) -> Iterable[Any]:
@@ -182,7 +217,8 @@ def _python_values(distinct: Any) -> Iterable[Any]:
 
 def _without_twins(codes: Codes, keys: Keys) -> tuple[Codes, Keys]:
     """Join identifiers that differ by surrounding blanks only; in order of appearance as before."""
-    if np.unique(keys[:, 0]).size == len(keys):
+    ordered = np.sort(keys[:, 0])
+    if not (ordered[1:] == ordered[:-1]).any():
         return codes, keys
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.int64)
@@ -316,7 +352,7 @@ class Grouping:
     keys : ndarray of uint64, of shape (privacy units, 2)
     """
 
-    order: NDArray[np.integer[Any]] | None
+    order: NDArray[np.int64] | None
     starts: NDArray[np.int64]
     keys: Keys
 
@@ -366,7 +402,7 @@ def grouped(codes: Codes, keys: Keys) -> Grouping:
     # A sparse matrix with one entry a row, turned on its side, is a counting sort.
     entries = np.ones(codes.size, dtype=np.int8), codes, np.arange(codes.size + 1)
     by_unit = scipy.sparse.csr_array(entries, shape=(codes.size, len(keys))).tocsc()
-    return Grouping(by_unit.indices, by_unit.indptr.astype(np.int64), keys)
+    return Grouping(by_unit.indices.astype(np.int64), by_unit.indptr.astype(np.int64), keys)
 
 
 def grouped_by_key(row_keys: Keys) -> Grouping:

@@ -20,7 +20,10 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, quoted
 from ..moments.counts import KeySet
+from ..moments.kernels import put_rows
+from ..moments.unit_kernels import PlacedRows, in_one_piece
 from ..moments.units import Blocks
+from . import arrays
 from .base import FileReader, Reader, batch_rows, choose_columns
 from .encoder import Declared
 from .frames import TableSource
@@ -260,7 +263,7 @@ class UnitTable(TableSource):
         self.came_once: bool = self.reads_once
         self.in_order, self.reads_once, self.n_rows_hint = False, False, None
         self._grouping: Grouping | None = None
-        self._sorted: Any = None
+        self._rows: NDArray[np.float64] | None = None
         self._spill: Spill | None = None
         self._clustered: bytes | None = None
 
@@ -268,7 +271,7 @@ class UnitTable(TableSource):
         """Forget what was kept of the rows, in memory or on disk; a table that is gone is closed by itself."""
         if self._spill is not None:
             self._spill.close()
-        self._sorted = self._grouping = None
+        self._rows = self._grouping = None
 
     def _blocks(self) -> Iterator[Blocks]:
         # A generator, so that all that is raised here is raised where batches are read.
@@ -295,20 +298,31 @@ class UnitTable(TableSource):
         self._grouping = self._held_grouping(part) if self._grouping is None else self._grouping
         grouping, pick = self._grouping, part.picker(self._encoder)
         limit, weights = part.batch_limit(step)
-        size = 8 * self.n_features * part.n_rows_hint
-        if grouping.order is None or not part.by_column or size > self._memory:
+        if self._rows is None and weights is None:
+            self._rows = self._whole_rows(part, pick, step)
+        rows = self._rows
+        if rows is None:
             return grouping.blocks(pick, limit, weights)
+        return grouping.blocks(
+            lambda where: rows[where] if isinstance(where, slice) else PlacedRows(rows, where),
+            arrays.view_rows(*rows.shape),
+        )
+
+    def _whole_rows(self, part: Any, pick: Callable[[Any], Any], step: int) -> NDArray[np.float64] | None:
+        """Return all rows, each in one piece: as they lie, or as a copy; None where that would be too large."""
+        n_rows, columns = part.n_rows_hint, self._encoder.columns
+        if not part.by_column and self._encoder.plain and list(columns) == list(part.columns):
+            whole = next(part.read(columns, n_rows))
+            if in_one_piece(whole):
+                return np.asarray(whole)
+        if 8 * self.n_features * n_rows > self._memory:
+            return None
         # Rows of a frame lie scattered over its columns: to collect them one by one takes longer than one whole copy.
-        if self._sorted is None:
-            places = np.empty(grouping.order.size, dtype=np.int64)
-            places[grouping.order] = np.arange(places.size)
-            rows = np.empty((places.size, self.n_features))
-            for start in range(0, places.size, step):
-                where = slice(start, start + step)
-                rows[places[where]] = pick(where)
-            self._sorted = rows
-        kept = self._sorted
-        return Grouping(None, grouping.starts, grouping.keys).blocks(lambda where: kept[where], limit)
+        rows = np.empty((n_rows, self.n_features))
+        for start in range(0, n_rows, step):
+            where = slice(start, start + step)
+            put_rows(pick(where), rows[where])
+        return rows
 
     def _held_grouping(self, part: Any) -> Grouping:
         if isinstance(self._ids, RowKeys):

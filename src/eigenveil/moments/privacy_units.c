@@ -1,0 +1,248 @@
+/* Passes over the rows of whole privacy units, and over CSR rows: what unit_kernels.py says, compiled.
+
+   Rows are read where they lie, unit after unit, however a table scatters them. */
+
+#include "rows.h"
+
+#define AHEAD 12       /* rows that are fetched before they are asked for */
+#define LIMB_BITS 27   /* as in numpy_kernels.py */
+#define LEAST_ROOM 256 /* rows that are multiplied together */
+
+/* Rows of d numbers, of which row i of all units is the one at places[i], or at i where there are no places. Those of
+   unit u are from starts[u] to before starts[u + 1]. */
+struct units {
+    const char *rows;
+    ptrdiff_t stride;
+    const int64_t *places, *starts;
+    size_t n, d;
+};
+
+INLINE const double *row_at(const struct units *units, int64_t i)
+{
+    return (const double *)(units->rows + (ptrdiff_t)(units->places ? units->places[i] : i) * units->stride);
+}
+
+/* Return row i, and fetch one that is asked for soon. */
+INLINE const double *next_row(const struct units *units, int64_t i)
+{
+    if (units->places && i + AHEAD < units->starts[units->n]) {
+        const double *soon = row_at(units, i + AHEAD);
+        for (size_t j = 0; j < units->d; j += 8) __builtin_prefetch(soon + j);
+        __builtin_prefetch(soon + units->d - 1);
+    }
+    return row_at(units, i);
+}
+
+/* Put the sum of the squared norms of the changed rows of every unit into `squared`. */
+FOR_EVERY_PROCESSOR
+void eigenveil_unit_squares(const struct units *units, const double *restrict shift, const double *restrict factor,
+                            double *restrict squared)
+{
+    for (size_t u = 0; u < units->n; u++) {
+        double sum = 0.0;
+        for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++)
+            sum += change_row(next_row(units, i), units->d, shift, factor);
+        squared[u] = sum;
+    }
+}
+
+/* How rows become integers, and the rows of a unit are shortened together. */
+struct shortening {
+    const double *shift, *factor;
+    double single_limit, single_reach; /* of a row by itself */
+    double limit, reach;               /* of a unit: without the constant where units are averaged, else with it */
+    double constant;
+    int average;
+};
+
+/* Put the integer rows of a unit into `out`, and return the sum of all squares. Up to `single_limit` it is exact, and no
+   row is longer by itself. */
+INLINE double integer_unit(const struct units *units, size_t u, const struct shortening *how, size_t pitch, double *out)
+{
+    size_t d = units->d;
+    const double *restrict shift = how->shift, *restrict factor = how->factor;
+    double sums[LANES] = {0.0};
+    for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++, out += pitch) {
+        const double *restrict row = next_row(units, i);
+        double *restrict to = out;
+#define WHOLE(WIDTH)                                                                                                   \
+    for (size_t k = 0; k < (WIDTH); k++) {                                                                             \
+        double entry = trunc((row[j + k] - shift[j + k]) * factor[j + k]);                                             \
+        to[j + k] = entry;                                                                                             \
+        sums[k] += entry * entry;                                                                                      \
+    }
+        BY_LANES(WHOLE);
+    }
+    return added(sums);
+}
+
+/* The same of a unit with long rows, each of which is shortened by itself; NaN where one has no exact square. The sum
+   is rounded as `numpy_kernels._sums` does, and has the square of a constant for every row. */
+static double long_unit(const struct units *units, size_t u, const struct shortening *how, size_t pitch, double constant,
+                        double *out)
+{
+    size_t d = units->d;
+    int64_t high = 0, low = 0, limb = ((int64_t)1 << LIMB_BITS) - 1;
+    for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++, out += pitch) {
+        double sum = integer_row(row_at(units, i), d, how->shift, how->factor, how->single_limit, how->single_reach, out);
+        if (!(sum < EXACT_LIMIT)) return NAN;
+        sum = constant * constant;
+        for (size_t j = 0; j < d; j++) sum += out[j] * out[j];
+        high += (int64_t)sum >> LIMB_BITS;
+        low += (int64_t)sum & limb;
+    }
+    return (double)(high + (low >> LIMB_BITS)) * 0x1p27 + (double)(low & limb);
+}
+
+/* Put the integer rows of a unit into `out`, each with its constant at the end where `pitch` has room for one, and
+   return that constant; -1, and rows of zeros, where a row has no exact square. As `numpy_kernels.units_together`. */
+INLINE double shorten_unit(const struct units *units, size_t u, const struct shortening *how, size_t pitch, double *out)
+{
+    size_t d = units->d, many = (size_t)(units->starts[u + 1] - units->starts[u]);
+    double appended = how->average ? 0.0 : how->constant, all = (double)many * appended * appended, factor, constant;
+    double sum = integer_unit(units, u, how, pitch, out);
+    sum = sum <= how->single_limit && sum + all < EXACT_LIMIT ? sum + all
+                                                               : long_unit(units, u, how, pitch, appended, out);
+    if (isnan(sum)) {
+        memset(out, 0, many * pitch * sizeof *out);
+        return -1.0;
+    }
+    if (how->average) {
+        double root = sqrt((double)many), shorter = how->reach / sqrt(sum > 1.0 ? sum : 1.0);
+        factor = 1.0 / root < shorter ? 1.0 / root : shorter;
+        constant = trunc(how->constant / root);
+    } else {
+        factor = sum > how->limit ? how->reach / sqrt(sum > 1.0 ? sum : 1.0) : 1.0;
+        constant = trunc(how->constant * factor);
+    }
+    for (double *row = out; row < out + many * pitch; row += pitch) {
+#define MULTIPLY(WIDTH)                                                                                                \
+    for (size_t k = 0; k < (WIDTH); k++) row[j + k] = trunc(row[j + k] * factor);
+        BY_LANES(MULTIPLY);
+        if (pitch > d) row[d] = constant;
+    }
+    return constant;
+}
+
+/* Put the integer rows of all units into `out`, and the constant of the rows of each into `constants`. */
+FOR_EVERY_PROCESSOR
+void eigenveil_unit_integers(const struct units *units, const struct shortening *how, double *restrict constants,
+                             double *restrict out)
+{
+    size_t d = units->d;
+    for (size_t u = 0; u < units->n; u++) constants[u] = shorten_unit(units, u, how, d, out + units->starts[u] * d);
+}
+
+#ifdef MULTIPLIES
+/* Add q q' of all integer rows q, their constants at their end, to the upper triangle of `products`; see
+   eigenveil_products. `room` is for the rows of the largest unit and LEAST_ROOM + TILE more. */
+WIDE_REGISTERS
+void eigenveil_unit_products(const struct units *units, const struct shortening *how, size_t pitch,
+                             double *restrict room, double *restrict constants, double *restrict products)
+{
+    size_t filled = 0, done = 0;
+    for (size_t u = 0; u < units->n; u++) {
+        constants[u] = shorten_unit(units, u, how, pitch, room + filled * pitch);
+        filled += (size_t)(units->starts[u + 1] - units->starts[u]);
+        if (filled < LEAST_ROOM && u + 1 < units->n) continue;
+        if (u + 1 == units->n) {
+            memset(room + filled * pitch, 0, TILE * pitch * sizeof *room);
+            filled += TILE - 1;
+        }
+        for (done = 0; done + TILE <= filled; done += TILE) add_tile(room + done * pitch, pitch, products);
+        filled -= done;
+        memmove(room, room + done * pitch, filled * pitch * sizeof *room);
+    }
+}
+#endif
+
+#define SMALLEST_EXPONENT 0x0010000000000000LL
+
+INLINE uint64_t split_mix(uint64_t word)
+{
+    word *= 0x9E3779B97F4A7C15u;
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9u;
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EBu;
+    return word ^ (word >> 31);
+}
+
+/* Hashes that a unit has, and the first row of each; of an earlier unit they are as good as none. */
+struct slot {
+    uint64_t hash, unit, repeats;
+    int64_t row;
+};
+
+/* Put the place of the row with the smallest hash into `chosen`, for every unit: of equal rows, each has a hash of its
+   own. -1 where different rows have one hash. Return whether any number is NaN or infinite. There are as many slots as
+   the power of two `mask` + 1, twice as many as the largest unit has rows. */
+FOR_EVERY_PROCESSOR
+int eigenveil_chosen(const struct units *units, const uint64_t *restrict weights, const uint64_t *restrict unit_hashes,
+                     struct slot *restrict slots, uint64_t mask, int64_t *restrict chosen)
+{
+    uint64_t beyond = 0;
+    size_t d = units->d;
+    for (size_t u = 0; u < units->n; u++) {
+        uint64_t least = UINT64_MAX;
+        int clear = 1;
+        chosen[u] = units->starts[u];
+        for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++) {
+            const double *row = next_row(units, i);
+            uint64_t hash = 0, at;
+            for (size_t j = 0; j < d; j++) {
+                double number = row[j] + 0.0; /* -0.0 is 0.0 */
+                uint64_t bits;
+                memcpy(&bits, &number, sizeof bits);
+                beyond |= (bits & INT64_MAX) + SMALLEST_EXPONENT;
+                bits ^= bits >> 32;
+                bits *= weights[j];
+                hash += bits ^ (bits >> 32);
+            }
+            hash = split_mix(hash + unit_hashes[u]);
+            for (at = hash & mask; slots[at].unit == u + 1 && slots[at].hash != hash; at = (at + 1) & mask) {}
+            if (slots[at].unit == u + 1) {
+                const double *first = row_at(units, slots[at].row);
+                slots[at].repeats++;
+                for (size_t j = 0; j < d; j++) clear &= row[j] == first[j];
+            } else {
+                slots[at] = (struct slot){hash, u + 1, 0, i};
+            }
+            hash = split_mix(hash + split_mix(slots[at].repeats));
+            clear &= hash != least;
+            if (hash < least) {
+                least = hash;
+                chosen[u] = i;
+            }
+        }
+        if (!clear) chosen[u] = -1;
+    }
+    return (int)(beyond >> 63);
+}
+
+/* Add q q' of the integer rows q of CSR rows, with the constant at their end where `width` has room for one, to
+   `products`; but for rows without an exact square. `rooms` is for three rows as long as the longest. */
+FOR_EVERY_PROCESSOR
+void eigenveil_sparse_products(const double *restrict entries, const int64_t *restrict columns,
+                               const int64_t *restrict starts, size_t n, const double *restrict factor, double limit,
+                               double reach, double constant, size_t d, size_t width, size_t longest,
+                               double *restrict rooms, double *restrict squared, double *restrict products)
+{
+    double *zeros = rooms, *factors = rooms + longest, *row = factors + longest;
+    memset(zeros, 0, longest * sizeof *zeros);
+    for (size_t i = 0; i < n; i++) {
+        const int64_t *listed = columns + starts[i];
+        size_t many = (size_t)(starts[i + 1] - starts[i]);
+        for (size_t k = 0; k < many; k++) factors[k] = factor[listed[k]];
+        squared[i] = integer_row(entries + starts[i], many, zeros, factors, limit, reach, row);
+        if (!(squared[i] < EXACT_LIMIT)) continue;
+        for (size_t k = 0; k < many; k++) {
+            double *out = products + (size_t)listed[k] * width;
+            for (size_t l = 0; l < many; l++) out[listed[l]] += row[k] * row[l];
+        }
+        if (width == d) continue;
+        for (size_t k = 0; k < many; k++) {
+            products[(size_t)listed[k] * width + d] += row[k] * constant;
+            products[d * width + (size_t)listed[k]] += row[k] * constant;
+        }
+        products[d * width + d] += constant * constant;
+    }
+}
