@@ -61,11 +61,12 @@ class _Inference:
     def ratio(self) -> FloatArray:
         return np.asarray(self.scale[:-1] / self.scale[-1])
 
-    def contrast(self, weights: FloatArray) -> Estimate:
-        unknown = np.ones(len(weights), np.bool_)
+    def contrasts(self, weights: FloatArray) -> list[Estimate]:
+        unknown = np.ones(weights.shape[1], np.bool_)
         unknown[self.known] = False
-        found = self.fit.contrast(weights[self.known] * self.ratio, self.bound)
-        return found if not weights[unknown].any() else Estimate(found.value, _OPEN.copy())
+        found = self.fit.contrasts(weights[:, self.known] * self.ratio, self.bound)
+        opened = np.asarray(weights[:, unknown].any(axis=1))
+        return [Estimate(one.value, _OPEN.copy()) if lost else one for one, lost in zip(found, opened, strict=True)]
 
     def fitted_mean(self, row: FloatArray) -> Estimate:
         scale, shift = self.scale, self.shift
@@ -127,7 +128,7 @@ class Regression:
     @cached_property
     def _each(self) -> list[Estimate]:
         inference, p = self._inference, len(self.features)
-        return [Estimate(0.0, _OPEN) if inference is None else inference.contrast(weights) for weights in np.eye(p)]
+        return [Estimate(0.0, _OPEN)] * p if inference is None else inference.contrasts(np.eye(p))
 
     @cached_property
     def coef_interval(self) -> FloatArray:
@@ -230,7 +231,7 @@ class Regression:
         value = float(w @ self.coef)
         if self._inference is None:
             return Estimate(value, _OPEN.copy())
-        return _about(value, self._inference.contrast(w))
+        return _about(value, self._inference.contrasts(w[None])[0])
 
     def fitted_mean(self, row: Weights) -> Estimate:
         """Return the estimate of the mean of the target at given values of the features, with its interval.
@@ -554,7 +555,7 @@ def _notes(question: _Question, found: Regression) -> tuple[str, ...]:
     sizes = found.sign_certain_up_to
     for place in np.argsort(-sizes, kind="stable")[:_MOST_NAMED]:
         if 0 < sizes[place] < np.inf:
-            sign = "positive" if inference.contrast(np.eye(len(sizes))[place]).value > 0 else "negative"
+            sign = "positive" if found._each[place].value > 0 else "negative"
             notes.append(
                 f"The coefficient of {names[found.features[place]]} is {sign} if the part of the coefficients in these "
                 f"directions is at most {sizes[place]:.2g}, for the scaled features."
