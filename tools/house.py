@@ -30,7 +30,7 @@ LIMITS = {
     "source lines": 51_000,
     "top-level entries": 24,
     "classes in the MRO of Release": 4,
-    "public names of Release": 40,
+    "public names of Release": 41,  # `regressions`: one for each target of a fit
     "classes in the MRO of PrivatePCA": 9,
     "arguments typed `estimator: Any`": 0,
     "modules imported by exactly one other": 65,

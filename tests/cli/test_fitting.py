@@ -224,6 +224,32 @@ def test_ridge_from_rows_and_at_no_cost_from_a_release(folder):
     assert list(told["coefficients"]) == ["0"]
 
 
+def test_ridge_of_several_targets(folder):
+    rows = np.random.default_rng(0).uniform(-1, 1, size=(5000, 4))
+    rows[:, 2:] = rows[:, :2] @ [[0.5, 0.1], [0.2, -0.4]]
+    pd.DataFrame(rows, columns=["a", "b", "u", "v"]).to_csv("wide.csv", index=False)
+    words = ("--target", "u", "--target", "v", "--epsilon", 9, "--bounds", "-1:1")
+    told = json.loads(invoke("ridge", "wide.csv", "--columns", "a,b", *words, "--json").stdout)
+    assert told["target"] == ["u", "v"]
+    assert [one["target"] for one in told["regressions"]] == ["u", "v"]
+    assert told["regressions"][1]["coefficients"]["b"] == pytest.approx(-0.4, abs=0.1)
+    assert told["guarantee"]["epsilon"] == 9.0
+    for again in (("ridge", "release.npz", *words[:4], "--json"), ("show", "release.npz", "--json")):
+        assert json.loads(invoke(*again).stdout)["regressions"] == told["regressions"]
+    for command in (("ridge", "release.npz", *words[:4]), ("show", "release.npz")):
+        shown = invoke(*command).stdout
+        assert "Ridge regression of u" in shown
+        assert "Ridge regression of v" in shown
+    titles = [
+        table["title"] for table in json.loads(invoke("summary", "release.npz", "--format", "json").stdout)["tables"]
+    ]
+    assert titles == ["Coefficients of u", "Coefficients of v", "Fit"]
+    found = json.loads(invoke("summary", "release.npz", *words[:4], "--format", "json").stdout)
+    assert found["facts"]["Targets"] == "u, v"
+    invoke("ridge", "release.npz", "--target", "u", "--target", "u", fails=InvalidParameterError)
+    invoke("ridge", "wide.csv", "--target", "u", "--target", "u", *words[4:], fails=InvalidParameterError)
+
+
 def test_ridge_from_a_release_that_is_all_noise_tells_so(folder):
     invoke("covariance", "people.npy", "--epsilon", 0.001, "--bounds", "0:70000", "--quiet")
     assert (

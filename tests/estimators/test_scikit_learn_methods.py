@@ -6,8 +6,9 @@ import sklearn
 from sklearn.base import clone
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.decomposition import PCA
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, load_release
@@ -122,6 +123,14 @@ def test_privacy_units_are_routed(tmp_path):
         options = {"cv": 2, "return_estimator": True, "params": {"privacy_unit": persons}}
         with pytest.warns(PrivacyWarning, match="scores are computed from the rows"):
             folds = cross_validate(ridge, ROWS, ROWS[:, 0], **options)["estimator"]
-    for model, n in ((last, 1000), (first, 1000), *((fold, 500) for fold in folds)):
+        search = GridSearchCV(ridge, {"alpha": [0.0, 0.1]}, cv=GroupKFold(2))
+        with pytest.warns(PrivacyWarning, match="scores are computed from the rows"):
+            best = search.fit(ROWS, ROWS[:, 0], privacy_unit=persons, groups=persons).best_estimator_
+        # A search that nobody told what to do with identifiers refuses them, and spends nothing.
+        spent = ledger.spent
+        with pytest.raises(UnsetMetadataPassedError, match="privacy_unit"):
+            cross_validate(clone(ridge).set_fit_request(privacy_unit=None), ROWS, ROWS[:, 0], **options)
+        assert ledger.spent == spent
+    for model, n in ((last, 1000), (first, 1000), (best, 1000), *((fold, 500) for fold in folds)):
         assert model.guarantee_.unit.name == "PERSON"
         assert model.n_samples_ == n

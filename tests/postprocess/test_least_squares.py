@@ -177,3 +177,30 @@ def test_partial_correlations():
     assert np.all(np.diff(loose) > np.diff(ends))
     assert np.all((loose[:, 0] <= true) & (true <= loose[:, 1]))
     assert partial_correlations(fitted(1.0), fitted(1.0))[1].tolist() == [[-1, 1]] * P
+
+
+def test_partial_correlations_are_open_where_three_answers_at_once_are():
+    """Between the noise that leaves one answer finite and the noise that leaves three so."""
+    between = 0
+    for sd in np.linspace(0.05, 0.3, 60):
+        fit = fitted(sd)
+        wider = LeastSquares(moment()[0], plain_error(P + 1, sd**2, level=1 - 0.05 / 3))
+        found, ends = partial_correlations(fit, wider)
+        assert np.all((ends[:, 0] <= found) & (found <= ends[:, 1]))  # and no NaN
+        between += fit.bounded and not wider.bounded
+    assert between > 0
+
+
+def test_several_contrasts_are_those_of_each_alone(monkeypatch):
+    generator = np.random.default_rng(3)
+    for sd in (0.01, 0.1, 0.3, 3.0):
+        fit, weights = LeastSquares(moment()[0], general_error(generator, sd)), generator.standard_normal((7, P))
+        for at_once in (2**18, 2 * P, 1):
+            monkeypatch.setattr("eigenveil.postprocess.least_squares._AT_ONCE", at_once)
+            for one, row in zip(fit.contrasts(weights, 2.0), weights, strict=True):
+                alone = fit.contrast(row, 2.0)
+                assert one.interval == pytest.approx(alone.interval)
+                assert (one.value, one.noise_error) == pytest.approx((alone.value, alone.noise_error))
+                assert one.sign_certain_up_to == pytest.approx(alone.sign_certain_up_to)
+    zero = fitted(0.01).contrast(np.zeros(P))
+    assert zero.interval == pytest.approx([0, 0])

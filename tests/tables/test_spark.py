@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import uuid
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -23,7 +24,7 @@ from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.tables.engines import raise_failure
 from eigenveil.tables.open import collect, open_source, open_table, open_with_engine, second_moments
 from eigenveil.tables.schema import Column, Schema
-from eigenveil.tables.spark import KEY, _arrays, _vectors, blocks_of, spark_session
+from eigenveil.tables.spark import KEY, SparkSource, _arrays, _vectors, blocks_of, known_partitions, spark_session
 from helpers import refused
 
 pyspark = pytest.importorskip("pyspark", reason="needs eigenveil[spark]")
@@ -75,6 +76,49 @@ def test_frame_gives_the_bits_of_the_array_in_memory(frame, partitions):
     moments = second_moments(frame.repartition(partitions), BOUND)
     assert moments == REFERENCE
     assert moments.feature_names == NAMES
+
+
+def jobs_of(spark, compute):
+    """Return what a function computes, and how many Spark jobs it takes."""
+    group = f"jobs {uuid.uuid4()}"
+    spark.sparkContext.setJobGroup(group, "jobs of a test")
+    found = compute()
+    jobs = len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    return found, jobs
+
+
+def test_few_small_parts_take_one_job_and_others_are_added_up_on_the_executors(spark, frame, monkeypatch):
+    for partitions in (1, 7):
+        # Not cached, and without a shuffle, after which Spark chooses the partitions while it computes.
+        rows = spark.createDataFrame(spark.sparkContext.parallelize(ROWS.tolist(), partitions), frame.schema)
+        assert jobs_of(spark, lambda rows=rows: second_moments(rows, BOUND)) == (REFERENCE, 1)
+    for name in ("_MOST_PARTS", "_DRIVER_BYTES"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"eigenveil.tables.spark.{name}", 0)
+            moments, jobs = jobs_of(spark, lambda: second_moments(rows, BOUND))
+        assert moments == REFERENCE
+        assert jobs > 1
+    shuffled = frame.repartition(3)
+    assert known_partitions(shuffled) is None
+    assert known_partitions(rows) == 7
+
+
+def test_a_fit_with_public_ranges_takes_one_job_for_every_reading(spark, frame):
+    rows = spark.createDataFrame(spark.sparkContext.parallelize(ROWS.tolist() * 10, 2), frame.schema)
+    model = PrivatePCA(2, epsilon=5.0, bounds=(-9, 9), random_state=0)
+    read = []
+
+    def fit():
+        with pytest.MonkeyPatch.context() as patch:
+            collect_once = SparkSource.collect
+            patch.setattr(SparkSource, "collect", lambda *given: read.append(given[1]) or collect_once(*given))
+            return model.fit(rows).release_
+
+    release, jobs = jobs_of(spark, fit)
+    assert jobs == len(read) <= 4
+    held = model.fit(np.tile(ROWS, (10, 1))).release_
+    assert np.array_equal(release.integers["matrix"], held.integers["matrix"])
 
 
 def test_order_and_empty_partitions_leave_no_trace(spark, frame):

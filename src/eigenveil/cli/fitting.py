@@ -1,6 +1,6 @@
 """`eigenveil pca`, `sparse-pca`, `covariance` and `ridge`: from files to a release file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +24,7 @@ from .options import (
     print_json,
     print_legend,
     print_regression,
-    regression_fields,
+    regressions_fields,
     with_options,
 )
 from .spending import confirm_spend, count_fields, guarantee_fields, ledger_files, open_ledger, plan_for
@@ -222,7 +222,9 @@ def _print_guarantee(model: "PrivateEstimator", options: FitOptions) -> None:
 def ridge(
     data: Data,
     options: RidgeOptions,
-    target: Annotated[str, typer.Option(help="Column to predict: a name, or a position in .npy files.")],
+    target: Annotated[
+        list[str], typer.Option(help="Column to predict: a name, or a position in .npy files. May be repeated.")
+    ],
     alpha: Annotated[
         float | None, typer.Option(help="Regularization, per row. By default it is computed from the noise.")
     ] = None,
@@ -232,31 +234,33 @@ def ridge(
         _ridge_from_release(data, options, target, alpha)
         return
     table = open_data(data, options, target)
-    chosen = _target(target, table)
+    each = [_target(one, table) for one in target]
+    chosen: Any = each if each[1:] else each[0]
     from ..estimators import PrivateRidge  # seconds of import time, after the files were found
 
     parameters = estimator_parameters(PrivateRidge, table, options)
     model = PrivateRidge(alpha, target=chosen, fit_intercept=options.center, **parameters)
 
     def show(notes: list[str]) -> None:
-        _show(model.release_, model.release_.regression, options, facts("ridge", model, options, notes))
+        _show(model.release_, model.release_.regressions, options, facts("ridge", model, options, notes))
 
     fit_and_save(model, table, options, show)
 
 
-def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha: float | None) -> None:
+def _ridge_from_release(data: list[str], options: FitOptions, target: list[str], alpha: float | None) -> None:
     if len(data) > 1 or options.epsilon is not None:
         raise InvalidParameterError(
             "A regression from a release costs nothing; give one release file and no --epsilon."
         )
     release = opened_release(data[0])
     names = feature_names(release)
-    if target not in names:
-        raise InvalidParameterError(
-            f"--target {quoted(target)} is not a feature of {data[0]}; `eigenveil show {data[0]}` lists them."
-        )
+    for one in target:
+        if one not in names:
+            raise InvalidParameterError(
+                f"--target {quoted(one)} is not a feature of {data[0]}; `eigenveil show {data[0]}` lists them."
+            )
     with busy("computing the regression", options.quiet or options.as_json):
-        fit = release.regress(names.index(target), alpha=alpha)
+        fits = release.regress([names.index(one) for one in target], alpha=alpha)
     known = {
         "command": "ridge",
         "release": data[0],
@@ -265,7 +269,7 @@ def _ridge_from_release(data: list[str], options: FitOptions, target: str, alpha
         **count_fields(release.guarantee, release.n_rows),
         "warnings": shown_warnings(),
     }
-    _show(release, fit, options, known)
+    _show(release, fits, options, known)
 
 
 def _target(target: str, table: Table) -> str | int:
@@ -277,13 +281,14 @@ def _target(target: str, table: Table) -> str | int:
     return target if table.source.feature_names is not None else int(target)
 
 
-def _show(release: Any, fit: Any, options: FitOptions, known: dict[str, Any]) -> None:
+def _show(release: Any, fits: Sequence[Any], options: FitOptions, known: dict[str, Any]) -> None:
     names = feature_names(release)
     if options.as_json:
-        print_json({**known, "target": names[fit.target], **regression_fields(fit, names)})
+        print_json({**known, **regressions_fields(fits, names)})
     elif not options.quiet:
         console = output_console()
-        print_regression(console, fit, names)
+        for fit in fits:
+            print_regression(console, fit, names)
         print_legend(console, release)
         console.print("")
         console.print(facts_table([("Privacy", known["guarantee"]["text"]), ("Release", known["release"])]))

@@ -252,7 +252,13 @@ def covariance_fields(release: "Release") -> dict[str, Any]:
     return {name: plain(value) for name, value in values.items()}
 
 
-def regression_fields(fit: Any, names: Sequence[str]) -> dict[str, Any]:
+def regressions_fields(fits: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the target and the fields of the regression of one; of several, their names and a list of the same."""
+    each = [{"target": names[fit.target], **_regression_fields(fit, names)} for fit in fits]
+    return each[0] if len(each) == 1 else {"target": [one["target"] for one in each], "regressions": each}
+
+
+def _regression_fields(fit: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return the coefficients of a regression by the names of its features, and the intervals of them and of R²."""
     features = [names[position] for position in fit.features]
     return {
@@ -265,7 +271,7 @@ def regression_fields(fit: Any, names: Sequence[str]) -> dict[str, Any]:
         "determined": bool(fit.determined),
         "alpha": fit.alpha,
         "notes": list(fit.notes),
-        "reduced": None if fit.reduced is None else regression_fields(fit.reduced, names),
+        "reduced": None if fit.reduced is None else _regression_fields(fit.reduced, names),
     }
 
 

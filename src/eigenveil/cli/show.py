@@ -31,7 +31,7 @@ from .options import (
     print_legend,
     print_regression,
     print_table,
-    regression_fields,
+    regressions_fields,
     say,
     visible,
     whole_file,
@@ -63,12 +63,12 @@ def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
         console = output_console()
         print_table(console, f"Release {release}", facts_table(_headed(opened).items()))
         console.print("")
-        if shown.correlations is not None and shown.regression is None:
+        if shown.correlations is not None and not shown.regressions:
             print_features(console, opened, shown.names)
         if shown.components.shape[0]:
             print_components(console, opened, shown.names, SHOWN_COMPONENTS)
-        if shown.regression is not None:
-            print_regression(console, shown.regression, shown.names, _SHOWN_COEFFICIENTS)
+        for fit in shown.regressions:
+            print_regression(console, fit, shown.names, _SHOWN_COEFFICIENTS)
         print_legend(console, opened)
         for note in shown.notes:
             console.print(f"Note: {note}", soft_wrap=True)
@@ -77,7 +77,10 @@ def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
 
 def summary(
     release: File,
-    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column to predict, for a regression.")] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column to predict, for a regression. May be repeated."),
+    ] = None,
     features: Annotated[
         list[str] | None,
         typer.Option(metavar="A,B,C", help="Columns to predict from. Default: all others."),
@@ -101,7 +104,7 @@ def summary(
     chosen = None if named is None else [_column(opened, one) for one in named]
     with busy("computing intervals"):
         found = opened.summary(
-            None if target is None else _column(opened, target), chosen, alpha=alpha, base=levels or None
+            [_column(opened, one) for one in target] if target else None, chosen, alpha=alpha, base=levels or None
         )
     match form:
         case "json":
@@ -197,13 +200,12 @@ def _headed(release: "Release") -> dict[str, str]:
 
 def _values(release: "Release", shown: Any) -> dict[str, Any]:
     """Return the fields of the command that made the release."""
-    regression = shown.regression
     values = {"components": shown.components.tolist(), "mean": release.mean.tolist(), "coefficients": None}
     if len(shown.components):
         values |= component_fields(release)
-    if shown.correlations is not None and regression is None:
+    if shown.correlations is not None and not shown.regressions:
         values |= covariance_fields(release)
-    return values if regression is None else {**values, **regression_fields(regression, shown.names)}
+    return {**values, **regressions_fields(shown.regressions, shown.names)} if shown.regressions else values
 
 
 def export(

@@ -3,6 +3,7 @@
 import csv
 import glob
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +27,10 @@ class Table:
         return tuple(self.source.feature_names or map(str, range(self.source.n_features)))
 
 
-def open_data(data: list[str], options: FitOptions, target: str | None = None) -> Table:
+def open_data(data: list[str], options: FitOptions, targets: Sequence[str] = ()) -> Table:
     """Open the files and check their schema; no row is read."""
     paths = expand(data)
-    declared = _by_schema(options) if options.schema is not None else _by_options(options, paths[0], target)
+    declared = _by_schema(options) if options.schema is not None else _by_options(options, paths[0], targets)
     written = text_format(options.delimiter, options.decimal, options.encoding)
     return open_declared(paths, declared, written, options.engine, options.quiet)
 
@@ -87,7 +88,7 @@ def _by_schema(options: FitOptions) -> dict[str, Any]:
     return {"schema": Schema.load(options.schema)}
 
 
-def _by_options(options: FitOptions, path: str, target: str | None) -> dict[str, Any]:
+def _by_options(options: FitOptions, path: str, targets: Sequence[str]) -> dict[str, Any]:
     """Return columns, categories, fill value and privacy unit from the options."""
     from ..tables.files import has_numbered_columns
 
@@ -95,10 +96,10 @@ def _by_options(options: FitOptions, path: str, target: str | None) -> dict[str,
     columns: list[Any] | None = split_list(options.columns)
     numbered = has_numbered_columns(path)
     if columns is not None:
-        columns = columns if target is None or target in columns else [*columns, target]
+        columns += [target for target in targets if target not in columns]
         declared["columns"] = [_position(column, path) for column in columns] if numbered else columns
     if options.privacy_unit is not None:
-        if options.privacy_unit in (target, *(columns or ())):
+        if options.privacy_unit in (*targets, *(columns or ())):
             raise InvalidParameterError(
                 f"--privacy-unit {quoted(options.privacy_unit)} cannot also be a feature; take it out of --columns and "
                 "--target."
@@ -108,7 +109,7 @@ def _by_options(options: FitOptions, path: str, target: str | None) -> dict[str,
     for given in options.categories or []:
         column, labels = _named("--categories", given)
         categories[column] = split_list([labels]) or []
-    if target in categories:
+    if not categories.keys().isdisjoint(targets):
         raise InvalidParameterError("--target must be a numeric column; take it out of --categories.")
     if categories:
         declared["categories"] = categories

@@ -211,9 +211,12 @@ class PrivateEstimator(BaseEstimator):
         """Return what this estimator needs of a release."""
         return Needs(type(self).__name__)
 
-    def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
-        """Return the request; raise if it is invalid. `feature_names` is None for a plan."""
-        del n_features, feature_names
+    def _request(self, n_features: int, feature_names: tuple[str, ...] | None, n_targets: int | None = None) -> Request:
+        """Return the request; raise if it is invalid.
+
+        `feature_names` is None for a plan, `n_targets` the number of columns of `y` where it is a table.
+        """
+        del n_features, feature_names, n_targets
         return Request(correlation=bool(self.standardize))
 
     def plan(self, n_features: int | Source, n_rows: int | None = None) -> Plan:
@@ -270,19 +273,9 @@ class PrivateEstimator(BaseEstimator):
         return self._fit(X, plan, schema=schema, privacy_unit=privacy_unit, sample_weight=sample_weight)
 
     @one_thread
-    def _fit(
-        self,
-        X: Any,
-        plan: Plan | None = None,
-        *,
-        schema: Schema | None = None,
-        privacy_unit: Any = None,
-        sample_weight: Any = None,
-        needs: Needs | None = None,
-    ) -> Self:
+    def _fit(self, X: Any, plan: Plan | None = None, **options: Any) -> Self:
         self._forget_collected()
-        of_rows = {"schema": schema, "privacy_unit": privacy_unit, "sample_weight": sample_weight}
-        fit = self._planned(X, plan, needs=needs, **of_rows)
+        fit = self._planned(X, plan, **options)
         self._fitted_by(fit.run())
         warn_of_features_without_range(fit.source, self.release_.origin.without_range)
         return self
@@ -296,6 +289,7 @@ class PrivateEstimator(BaseEstimator):
         privacy_unit: Any = None,
         sample_weight: Any = None,
         needs: Needs | None = None,
+        n_targets: int | None = None,
     ) -> Fit:
         """Return a fit that has yet to run, after all checks that need no row."""
         context = fit_context(self)
@@ -303,7 +297,7 @@ class PrivateEstimator(BaseEstimator):
         needs = replace(needs, units=needs.units or context.in_union)
         source = self._opened(X, schema, privacy_unit, sample_weight)
         features = Features.of(source)
-        request = self._request(source.n_features, source.feature_names or ())
+        request = self._request(source.n_features, source.feature_names or (), n_targets)
         _warn_of_identifiers(features, self.bounds)
         if plan is None:
             n_rows, same = public_rows(source, parameters.adjacency), made_for_or_empty(self)
@@ -371,7 +365,8 @@ class PrivateEstimator(BaseEstimator):
             moments = with_last_differences(self._collected, self._differences_buffer)
         parameters, needs = FitParameters.of(self), self._needs()
         n_rows, rule = moments.n_samples, moments.bound.rule
-        request = self._request(moments.n_features, moments.feature_names or ())
+        n_targets = self.__dict__.get("_collected_targets") if collected else None
+        request = self._request(moments.n_features, moments.feature_names or (), n_targets)
         # How the rows were made is a fact about the moments, which no parameter can change any more.
         assumptions = self.__dict__.get("_collected_assumptions", ()) if collected else ()
         route = route_of_moments(parameters, needs, rule, moments.n_features, n_rows, assumptions)
@@ -404,7 +399,8 @@ class PrivateEstimator(BaseEstimator):
         return self._fitted_by(release)
 
     def _forget_collected(self) -> None:
-        for name in ("_differences_buffer", "_collected", "_collected_schema", "_collected_assumptions"):
+        kept = ("_collected", "_collected_schema", "_collected_assumptions", "_collected_targets")
+        for name in ("_differences_buffer", *kept):
             self.__dict__.pop(name, None)
 
     def __getstate__(self) -> Any:

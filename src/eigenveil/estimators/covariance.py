@@ -153,7 +153,7 @@ class PrivateCovariance(PrivateEstimator):
 
     def summary(
         self,
-        target: int | str | None = None,
+        target: int | str | Sequence[int | str] | None = None,
         features: Sequence[int | str] | None = None,
         *,
         alpha: float | None = None,

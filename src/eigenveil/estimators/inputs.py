@@ -171,7 +171,7 @@ _SAID: tuple[tuple[str, str], ...] = (
         "X and y have different numbers of rows; give one target for each row.",
     ),
     (r"Sparse data was passed", "Sparse data was passed where dense data is required; use .toarray()."),
-    (r"y should be a 1d array", "y must be one column, a number for each row."),
+    (r"Singleton array", "y must have one number, or one row of numbers, for each row of X."),
     (r"[\w ]*requires y to be passed", "The estimator requires y to be passed, but the target y is None."),
 )
 
@@ -183,11 +183,20 @@ def checked_array(X: Any, **options: Any) -> Any:
 
 
 def checked_pair(X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[np.float64]]:
-    """Return what `sklearn.utils.check_X_y` does."""
+    """Return what `sklearn.utils.check_X_y` does, with numbers for y: one column, or a table."""
     _refuse_what_sklearn_takes(X)
     _refuse_what_sklearn_takes(y)
-    rows, target = _checked(lambda: check_X_y(X, y, **options))
+    rows, target = _checked(lambda: _pair(X, y, options))
     return rows, target
+
+
+def _pair(X: Any, y: Any, options: dict[str, Any]) -> tuple[Any, NDArray[np.float64]]:
+    rows, target = check_X_y(X, y, multi_output=True, **options)
+    if scipy.sparse.issparse(target):
+        raise TypeError("Sparse data was passed")
+    if target.dtype.kind not in "biuf":
+        raise TypeError
+    return rows, np.asarray(target, np.float64)
 
 
 def checked_rows(estimator: Estimator, X: Any, *, reset: bool = False, **options: Any) -> Any:

@@ -295,8 +295,8 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
             return float(k)
         return None
 
-    def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
-        del feature_names
+    def _request(self, n_features: int, feature_names: tuple[str, ...] | None, n_targets: int | None = None) -> Request:
+        del feature_names, n_targets
         wanted: int | float | str | None = self._chosen_later()
         if wanted is None and self.n_components is not None:
             wanted = integer_between("n_components", self.n_components, 1, n_features)

@@ -1,6 +1,6 @@
 """`PrivateRidge`: differentially private ridge regression from one released second moment of [X, y]."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -36,12 +36,13 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
     alpha : float, optional
         Regularization per row (the alpha of scikit-learn divided by n); 0 is least squares. Default: chosen from the
         noise scale.
-    target : str or int, optional
-        Column to predict, if `fit` gets a table and no `y`.
+    target : str, int or list of these, optional
+        Column to predict, if `fit` gets a table and no `y`. A list is for several targets.
     norm_bound, bounds, schema
-        As in `PrivatePCA`, for the row [x, y]: the target is the last column, or its own column in a table. In `bounds`
-        by name, a separate `y` has its own name or "y". A schema requires `target`. Without any of them, ranges are
-        estimated privately; a fit with too few rows for that is refused.
+        As in `PrivatePCA`, for the row [x, y]: targets are the last columns, or their own columns in a table. In
+        `bounds` by name, a separate `y` has its own names or "y"; several without names have "y0", "y1" and so on. A
+        schema requires `target`. Without any of them, ranges are estimated privately; a fit with too few rows for that
+        is refused.
     fit_intercept : bool
         Whether to fit an intercept; `center` in the other estimators.
     epsilon, delta, mechanism, mechanism_options, adjacency, stages, ledger, random_state
@@ -49,21 +50,23 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
-    r2_ : float
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        The second shape, here and below, is for a `y` with two dimensions or a list of targets. One release serves all
+        targets, so the budget is spent once.
+    intercept_ : float or ndarray of shape (n_targets,)
+    r2_ : float or ndarray of shape (n_targets,)
         Share of the variance of the target that the fit explains, from the same release.
-    coef_interval_ : ndarray of shape (n_features, 2)
+    coef_interval_ : ndarray of shape (n_features, 2) or (n_targets, n_features, 2)
         95 % confidence intervals for the least-squares coefficients of the clipped rows, for the privacy noise. Each
         interval is widened to include `coef_`, which the ridge shrinks. Infinite where no finite interval is honest;
-        `release_.regression.reduced` then has the regression on the features that can be resolved.
-    r2_interval_ : ndarray of shape (2,)
+        `release_.regressions` then has the regressions on the features that can be resolved, as `reduced`.
+    r2_interval_ : ndarray of shape (2,) or (n_targets, 2)
         The same for the R² of least squares.
-    intercept_error_ : float
+    intercept_error_ : float or ndarray of shape (n_targets,)
         Standard error of the intercept.
-    determined_ : bool
+    determined_ : bool or ndarray of shape (n_targets,)
         Whether all coefficients have finite intervals.
-    alpha_ : float
+    alpha_ : float or ndarray of shape (n_targets,)
     guarantee_, release_, mechanism_, norm_bound_
         As in `PrivatePCA`.
 
@@ -74,41 +77,48 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
     >>> model = PrivateRidge(epsilon=1.0, norm_bound=2.0).fit(X, X @ [1.0, -0.5])
     >>> model.coef_.round(1)
     array([ 1. , -0.5])
+    >>> Y = X @ [[1.0, 0.5], [-0.5, 0.0]]
+    >>> PrivateRidge(epsilon=1.0, norm_bound=2.0).fit(X, Y).coef_.shape
+    (2, 2)
     """
 
     alpha: float | None = field(default=None, kw_only=False)
-    target: int | str | None = None
+    target: int | str | Sequence[int | str] | None = None
     fit_intercept: bool = True
     center: ClassVar[Any] = property(lambda model: truth_value("fit_intercept", model.fit_intercept))  # type: ignore[misc]
     standardize: bool = field(default=False, init=False)
     statistic: str = field(default="auto", init=False)
 
     coef_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        lambda release: _regression(release).coef, "Coefficients of the features."
+        lambda release: _of_targets(release, lambda fit: fit.coef), "Coefficients of the features."
     )
-    intercept_: ClassVar[ReleaseAttribute[float]] = ReleaseAttribute(
-        lambda release: _regression(release).intercept, "Intercept."
+    intercept_: ClassVar[ReleaseAttribute[Any]] = ReleaseAttribute(
+        lambda release: _of_targets(release, lambda fit: fit.intercept), "Intercept."
     )
-    r2_: ClassVar[ReleaseAttribute[float]] = ReleaseAttribute(
-        lambda release: _regression(release).r2, "Share of the variance of the target that the fit explains."
+    r2_: ClassVar[ReleaseAttribute[Any]] = ReleaseAttribute(
+        lambda release: _of_targets(release, lambda fit: fit.r2),
+        "Share of the variance of the target that the fit explains.",
     )
-    alpha_: ClassVar[ReleaseAttribute[float]] = ReleaseAttribute(
-        lambda release: _regression(release).alpha, "Regularization per row."
+    alpha_: ClassVar[ReleaseAttribute[Any]] = ReleaseAttribute(
+        lambda release: _of_targets(release, lambda fit: fit.alpha), "Regularization per row."
     )
     coef_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        lambda release: _regression(release).coef_interval, "95 % confidence intervals for the coefficients."
+        lambda release: _of_targets(release, lambda fit: fit.coef_interval),
+        "95 % confidence intervals for the coefficients.",
     )
     r2_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        lambda release: _regression(release).r2_interval, "95 % confidence interval for the R² of least squares."
+        lambda release: _of_targets(release, lambda fit: fit.r2_interval),
+        "95 % confidence interval for the R² of least squares.",
     )
-    intercept_error_: ClassVar[ReleaseAttribute[float]] = ReleaseAttribute(
-        lambda release: _regression(release).intercept_error, "Standard error of the intercept."
+    intercept_error_: ClassVar[ReleaseAttribute[Any]] = ReleaseAttribute(
+        lambda release: _of_targets(release, lambda fit: fit.intercept_error), "Standard error of the intercept."
     )
-    determined_: ClassVar[ReleaseAttribute[bool]] = ReleaseAttribute(
-        lambda release: _regression(release).determined, "Whether the noise leaves every direction of the features."
+    determined_: ClassVar[ReleaseAttribute[Any]] = ReleaseAttribute(
+        lambda release: _of_targets(release, lambda fit: fit.determined),
+        "Whether the noise leaves every direction of the features.",
     )
     scale_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        lambda release: release.scale[list(_regression(release).features)],
+        lambda release: release.scale[_features(release)],
         "The factors that features are multiplied by.",
     )
 
@@ -128,8 +138,8 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         ----------
         X : array, sparse matrix or data frame; without `y` also a path
             The features, or the whole table where `target` names its column.
-        y : array of shape (n_samples,), optional
-            The targets.
+        y : array of shape (n_samples,) or (n_samples, n_targets), optional
+            The target, or several targets, which are predicted from the same features.
         plan : Plan, optional
             The result of `plan` for these rows [x, y].
         schema : Schema, optional
@@ -155,48 +165,54 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
             raise InvalidParameterError(
                 "privacy_unit needs the whole table. Leave out y, and name the column to predict by target=."
             )
-        return self._fit(_with_target(X, y), plan, **of_rows)
+        table, n_targets = _with_target(X, y)
+        return self._fit(table, plan, n_targets=n_targets, **of_rows)
 
     @available_where(passes_once)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Collect rows [X, y] and spend nothing; `fit_moments()` then draws the release and spends."""
-        table = X if y is None else _with_target(X, y)
-        if y is not None and hasattr(self, "_collected") and table.shape[1] - 1 != self.n_features_in_:
+        if y is None:
+            super().partial_fit(X)
+            self.n_features_in_ = self._collected.n_features - _count(self.target)
+            return self
+        table, n_targets = _with_target(X, y)
+        n_features = table.shape[1] - (n_targets or 1)
+        if not hasattr(self, "_collected"):
+            self._collected_targets = n_targets
+        elif n_features != self.n_features_in_:
             raise InvalidDataError(
-                f"X has {table.shape[1] - 1} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input."
+                f"X has {n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
+                "as input."
             )
+        elif n_targets != self.__dict__.get("_collected_targets"):
+            raise InvalidDataError("y must have as many columns as in the calls of partial_fit before.")
         super().partial_fit(table)
-        self.n_features_in_ = self._collected.n_features - 1
-        if y is not None and hasattr(self, "feature_names_in_"):
-            self.feature_names_in_: NDArray[Any] = self.feature_names_in_[:-1]
+        self.n_features_in_ = n_features
+        if hasattr(self, "feature_names_in_"):
+            self.feature_names_in_: NDArray[Any] = self.feature_names_in_[:n_features]
         return self
 
-    def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
+    def _request(self, n_features: int, feature_names: tuple[str, ...] | None, n_targets: int | None = None) -> Request:
         alpha = None if self.alpha is None else number_from_zero("alpha", self.alpha)
-        if n_features < 2:
+        if n_features <= (n_targets or _count(self.target)):
             raise InvalidDataError("A regression needs a target and at least one other column; give more columns.")
+        if n_targets is not None:
+            return RegressionRequest(tuple(range(n_features - n_targets, n_features)), alpha)
         if self.target is None:
             return RegressionRequest(n_features - 1, alpha)
-        if not isinstance(self.target, str):
-            return RegressionRequest(integer_between("target", self.target, 0, n_features - 1), alpha)
-        if feature_names is None:
-            return RegressionRequest(alpha=alpha)
-        if self.target not in feature_names:
-            raise InvalidParameterError(
-                f"There is no numeric column {quoted(self.target)} to predict; set target to one of the columns."
-            )
-        if f"{self.target}=missing" in feature_names:
-            raise InvalidParameterError("The target has an indicator of missing values; give it another rule for them.")
-        return RegressionRequest(feature_names.index(self.target), alpha)
+        if isinstance(self.target, str) or not isinstance(self.target, Sequence):
+            return RegressionRequest(_position(self.target, n_features, feature_names), alpha)
+        positions = tuple(_position(one, n_features, feature_names) for one in self.target)
+        if feature_names is not None and len({*positions}) < len(positions):
+            raise InvalidParameterError("target names a column twice; name each column once.")
+        return RegressionRequest(positions, alpha)
 
     def _needs(self) -> Needs:
         return Needs(type(self).__name__, known_noise=True, target=True)
 
     def _interpret(self, release: Release) -> None:
-        fit = _regression(release)  # warns of a target that is not distinguishable from noise
-        # From here on the estimator is about the features alone.
-        features = list(fit.features)
+        # Warns of a target that is not distinguishable from noise. From here on the estimator is about features alone.
+        features = _features(release)
         self.n_features_in_ = len(features)
         if hasattr(self, "feature_names_in_"):
             self.feature_names_in_ = self.feature_names_in_[features]
@@ -219,55 +235,102 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         A feature farther out than the bound of the fit lets it be is taken to be at that bound.
         """
         check_is_fitted(self)
-        origin = self.release_.origin
-        schema = origin.schema
-        if schema is not None and origin.feature_names is not None and isinstance(origin.request, RegressionRequest):
-            schema = schema.without(origin.feature_names[origin.request.target])
-        release, coef, intercept = self.release_, self.coef_, self.intercept_
+        release, schema, names = self.release_, self.release_.origin.schema, self.release_.feature_names
+        fits, coef, intercept = release.regressions, self.coef_.T, self.intercept_
+        if schema is not None and names is not None:
+            for fit in fits:
+                schema = schema.without(names[fit.target])
+        columns = ["prediction"] if len(fits) == 1 else [f"prediction{place}" for place in range(len(fits))]
 
         def predicted(rows: Any) -> FloatArray:
             return np.asarray(_within_reach(release, rows) @ coef + intercept)
 
-        return of_rows(self, X, schema, predicted, ["prediction"], accept_sparse="csr")
+        return of_rows(self, X, schema, predicted, columns, accept_sparse="csr")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
         tags.regressor_tags.poor_score = True  # noise of epsilon = 1 on a few hundred rows is meant to hide them
         return tags
 
 
-def _regression(release: Release) -> Regression:
-    fit = release.regression
-    assert fit is not None
-    return fit
+def _of_targets(release: Release, read: Callable[[Regression], Any]) -> Any:
+    """Return what is read of the regression; an array of what is read of each for a table of targets."""
+    fits, request = release.regressions, release.origin.request
+    assert isinstance(request, RegressionRequest)
+    return np.array([read(fit) for fit in fits]) if isinstance(request.target, tuple) else read(fits[0])
 
 
-def _with_target(X: Any, y: Any) -> Any:
-    """Return the rows [x, y]: a frame with a last column where X is one with names, so that bounds may name them."""
-    rows, target = checked_pair(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=0)
+def _features(release: Release) -> list[int]:
+    return list(release.regressions[0].features)
+
+
+def _count(target: Any) -> int:
+    """Return how many columns the parameter `target` names; None is for the last one."""
+    if isinstance(target, str) or not isinstance(target, Sequence):
+        return 1
+    if not target:
+        raise InvalidParameterError("target must be a column or a list of at least one column.")
+    return len(target)
+
+
+def _position(target: Any, n_features: int, feature_names: tuple[str, ...] | None) -> int:
+    if not isinstance(target, str):
+        return integer_between("target", target, 0, n_features - 1)
+    if feature_names is None:
+        return -1  # a plan knows no names
+    if target not in feature_names:
+        raise InvalidParameterError(
+            f"There is no numeric column {quoted(target)} to predict; set target to one of the columns."
+        )
+    if f"{target}=missing" in feature_names:
+        raise InvalidParameterError("The target has an indicator of missing values; give it another rule for them.")
+    return feature_names.index(target)
+
+
+def _with_target(X: Any, y: Any) -> tuple[Any, int | None]:
+    """Return the rows [x, y], and the number of targets where y is a table of them.
+
+    The rows are a frame with last columns where X is one with names, so that bounds may name them.
+    """
+    rows, targets = checked_pair(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=0)
+    n_targets = targets.shape[1] if targets.ndim == 2 else None
+    targets = targets.reshape(len(targets), -1) if len(targets) else targets.reshape(0, n_targets or 1)
     if scipy.sparse.issparse(rows):
-        return scipy.sparse.hstack([rows, target[:, None]], format="csr")
-    table, frame = np.hstack([rows, target[:, None]]), as_frame(X)
+        return scipy.sparse.hstack([rows, targets], format="csr"), n_targets
+    table, frame = np.hstack([rows, targets]), as_frame(X)
     if frame is None or not all(isinstance(name, str) for name in frame.columns):
-        return table
+        return table, n_targets
     import narwhals as nw
 
-    name = getattr(y, "name", None)
-    name = name if isinstance(name, str) and name else "y"
-    while name in frame.columns:
-        name += "_"
-    return nw.from_numpy(table, [*frame.columns, name], backend=frame.implementation).to_native()
+    names = list(frame.columns)
+    for name in _names_of(y, n_targets):
+        while name in names:
+            name += "_"
+        names.append(name)
+    return nw.from_numpy(table, names, backend=frame.implementation).to_native(), n_targets
+
+
+def _names_of(y: Any, n_targets: int | None) -> list[str]:
+    """Return the public names of the targets."""
+    if n_targets is None:
+        name = getattr(y, "name", None)
+        return [name if isinstance(name, str) and name else "y"]
+    frame = as_frame(y)
+    if frame is not None and all(isinstance(name, str) and name for name in frame.columns):
+        return list(frame.columns)
+    return ["y"] if n_targets == 1 else [f"y{place}" for place in range(n_targets)]
 
 
 def _within_reach(release: Release, X: Any) -> Any:
     """Return rows whose features are no farther out than any that was fitted: a line says nothing beyond."""
-    rule, fit = release.origin.row_rule, release.regression
-    if fit is None or not rule.keeps_lengths or rule.mapped_from is not None:
+    rule, features = release.origin.row_rule, _features(release)
+    if not rule.keeps_lengths or rule.mapped_from is not None:
         return X
-    reach = rule.norm / release.matrix.row_scale[list(fit.features)]
+    reach = rule.norm / release.matrix.row_scale[features]
     if rule.shift is None and scipy.sparse.issparse(X):
         X = X.copy()
         X.data = np.clip(X.data, -reach[X.indices], reach[X.indices])
         return X
-    middle = np.zeros_like(reach) if rule.shift is None else np.asarray(rule.shift)[list(fit.features)]
+    middle = np.zeros_like(reach) if rule.shift is None else np.asarray(rule.shift)[features]
     return np.clip(X.toarray() if scipy.sparse.issparse(X) else X, middle - reach, middle + reach)

@@ -74,8 +74,8 @@ class PrivateSparsePCA(PrivatePCA):
         lambda release: release.spectrum.sparse.n_iter, "Iterations of the optimization."
     )
 
-    def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> Request:
-        del feature_names
+    def _request(self, n_features: int, feature_names: tuple[str, ...] | None, n_targets: int | None = None) -> Request:
+        del feature_names, n_targets
         k = integer_between("n_components", self.n_components, 1, n_features)
         return SparseRequest(k, self.penalty, self.tol, self.max_iter, correlation=bool(self.standardize))
 

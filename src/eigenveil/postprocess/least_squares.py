@@ -7,6 +7,7 @@ is honest without a bound on b (Dufour 1997). docs/research/regression_intervals
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,6 +28,8 @@ _CROWDED = 0.6
 _IDENTIFIED_SHARE = 0.9
 # The largest eigenvalue of p by p noise is about 2 sqrt(p) deviations, and fluctuates.
 _BEYOND_EDGE = 1.0
+# Numbers of so many contrasts at once.
+_AT_ONCE = 2**18
 # A target whose variance is below so many deviations of its noise has no share of it to explain.
 _VISIBLE = 5.0
 
@@ -156,7 +159,8 @@ class LeastSquares:
         values, q = self._values, self._quantile**2 * self._variance
         if values[0] <= 0 or values[0] ** 2 <= q or self._crowding(values) > _CROWDED:
             return False
-        return all(self._extent(a, np.ones(len(a), np.bool_)) is not None for a in self._vectors)
+        everything = np.ones(self.n_features, np.bool_)
+        return all(one is not None for one in self._extents(self._vectors, everything))
 
     @cached_property
     def resolved(self) -> NDArray[np.bool_]:
@@ -241,37 +245,52 @@ class LeastSquares:
             An upper bound on the length of the coefficients. Without it, the interval is infinite where M_xx has
             directions that are not distinguishable from noise.
         """
-        c = np.asarray(weights, np.float64)
-        value, along = float(c @ self.coef), self._vectors.T @ c
+        return self.contrasts(np.asarray(weights, np.float64)[None], bound)[0]
+
+    def contrasts(self, weights: FloatArray, bound: float | None = None) -> list[Estimate]:
+        """Return the estimates of several weighted sums of coefficients, one for each row of `weights`."""
         # The residual variance at most, as far as noise goes.
         residual = max(0.0, self._residual + self._quantile * self._residual_noise)
         sampling = self.error.normal**2 * self.per_row * residual * self.population
-        if self.bounded:
-            found = self._extent(along, self._in_use)
-            if found is not None:
-                return Estimate(value, found.interval(sampling), *self._errors(c), 1.0, math.inf)
-        longer, ends = self._longer, np.array([-1.0, 1.0])
-        found = self._extent(along, self.resolved) if self.resolved.any() else None
+        values, (noise, of_rows) = weights @ self.coef, self._errors(weights)
+        extents = self._extents_of(weights, self._in_use)
+        found = []
+        for place, one in enumerate(extents):
+            value = float(values[place])
+            if self.bounded and one is not None:
+                errors = float(noise[place]), float(of_rows[place])
+                found.append(Estimate(value, one.interval(sampling), *errors, 1.0, math.inf))
+                continue
+            c = weights[place]
+            (one,) = self._extents_of(c[None], self.resolved) if self.bounded else (one,)
+            found.append(self._unresolved(c, value, one, sampling, bound))
+        return found
+
+    def _extents_of(self, weights: FloatArray, kept: NDArray[np.bool_]) -> list[_Extent | None]:
+        return list(self._extents(weights @ self._vectors, kept)) if kept.any() else [None] * len(weights)
+
+    def _unresolved(
+        self, c: FloatArray, value: float, found: _Extent | None, sampling: float, bound: float | None
+    ) -> Estimate:
+        """Return the estimate of a contrast where some directions are not distinguishable from noise."""
+        longer, ends, share = self._longer, np.array([-1.0, 1.0]), self._share(c)
         if found is None:  # nothing is known but the bound
             ends = ends * (math.inf if bound is None else float(np.linalg.norm(c)) * bound)
-            return Estimate(value, ends, math.inf, math.inf, self._share(c), 0.0)
-        hidden = self._hidden_part(c)
+            return Estimate(value, ends, math.inf, math.inf, share, 0.0)
+        # How far a contrast may move by coefficients of length 1 in directions that are not resolved.
+        hidden = float(np.linalg.norm(c if share < _IDENTIFIED_SHARE else self._hidden.T @ c))
         sure = found.certain_up_to(sampling, hidden, longer)
         if bound is None:
             ends = ends * math.inf
         else:
             more = longer[0] * bound**2 + longer[1] * bound
             ends = found.interval(sampling, more) + ends * hidden * bound
-        return Estimate(value, ends, math.inf, math.inf, self._share(c), sure)
+        return Estimate(value, ends, math.inf, math.inf, share, sure)
 
     def _share(self, c: FloatArray) -> float:
         """Return the share of a contrast that lies in resolved directions."""
         whole = float(c @ c)
         return 1 - float(np.sum(np.square(self._hidden.T @ c))) / whole if whole > 0 else 1.0
-
-    def _hidden_part(self, c: FloatArray) -> float:
-        """Return how far a contrast may move by coefficients of length 1 in directions that are not resolved."""
-        return float(np.linalg.norm(c if self._share(c) < _IDENTIFIED_SHARE else self._hidden.T @ c))
 
     @cached_property
     def _hidden(self) -> FloatArray:
@@ -293,55 +312,76 @@ class LeastSquares:
         p, P = self.n_features, self.error.per_row
         return np.vstack([self._vectors.T @ P[:p, :p] @ self._vectors, P[p, :p] @ self._vectors])
 
-    def _extent(self, contrast: FloatArray, kept: NDArray[np.bool_]) -> "_Extent | None":
-        """Return the extent of the kept set along a contrast, for the privacy noise; None if it is unbounded.
+    def _extents(self, contrasts: FloatArray, kept: NDArray[np.bool_]) -> Iterator[_Extent | None]:
+        """Yield the extent of the kept set along each contrast, for the privacy noise; None if it is unbounded.
 
         In these directions the noise of M has the covariance of isotropic noise, G = I, but for terms of rank 3. The
         kept coefficients b have |level - slope b|^2 <= q g'Qg, g = (-b, 1), where Q = a G + B S B' is the variance of
         the noise along u, the direction of the score that moves the contrast.
         """
-        error, p, a = self.error, self.n_features, self._variance
+        step = max(1, _AT_ONCE // len(kept))
+        for start in range(0, len(contrasts), step):
+            yield from self._block_extents(contrasts[start : start + step, kept], kept)
+
+    def _block_extents(self, along: FloatArray, kept: NDArray[np.bool_]) -> list[_Extent | None]:
+        error, p, a, q = self.error, self.n_features, self._variance, self._quantile**2
+        values = self._values[kept]
+        raw = values**2 - q * a
+        found: list[_Extent | None] = [None] * len(along)
+        if raw.min() <= 0:
+            return found
         slope, level = self._score(kept)
-        along = contrast[kept]
         u = along / slope
-        size = float(np.linalg.norm(u))
-        u = u / size if size > 0 else u
+        sizes = np.linalg.norm(u, axis=1)
+        u /= np.where(sizes > 0, sizes, 1.0)[:, None]
         _, of_target, lever = self._along[:, kept]
-        B, B_target = np.zeros((len(u), 3)), np.zeros(3)
-        B[:, 0], B[:, 1] = u, lever
-        B_target[:2] = of_target @ u, error.lever[p]
+        levered = u @ lever
+        B, B_target = np.zeros((*u.shape, 3)), np.zeros((len(u), 3))
+        B[..., 0], B[..., 1] = u, lever
+        B_target[:, 0], B_target[:, 1] = u @ of_target, error.lever[p]
         if error.count:
             counted = self._counted[:, kept]
-            B[:, 2], B_target[2] = counted[:p][kept] @ u, counted[p] @ u
-        levered = float(lever @ u)
-        traces = np.array([1.0, -levered, 0.0])
-        S = np.diag([a, -2 * error.beside * levered**2, error.count]) + error.shared * np.outer(traces, traces)
-        S[2] -= error.count_shared * traces
+            B[..., 2], B_target[:, 2] = u @ counted[:p][kept].T, u @ counted[p]
+        traces = np.zeros((len(u), 3))
+        traces[:, 0], traces[:, 1] = 1.0, -levered
+        S = error.shared * traces[:, :, None] * traces[:, None, :]
+        S[:, 0, 0] += a
+        S[:, 1, 1] -= 2 * error.beside * levered**2
+        S[:, 2, 2] += error.count
         S[:, 2] -= error.count_shared * traces
-        q = self._quantile**2
-        raw = self._values[kept] ** 2 - q * a
-        if raw.min() <= 0 or not _below_one(q * S, B.T @ (B / raw[:, None])):
-            return None
+        S[:, :, 2] -= error.count_shared * traces
+        turned = B.transpose(0, 2, 1)
         D = 1 / (slope**2 - q * a)
-        inner = np.linalg.solve(np.eye(3) - q * S @ (B.T @ (D[:, None] * B)), q * S)
-        linear = slope * level - q * (a * of_target + B @ (S @ B_target))
+        bounded = _below_one(q * S @ (turned @ (B / raw[:, None])))
+        system = np.where(bounded[:, None, None], np.eye(3) - q * S @ (turned @ (D[:, None] * B)), np.eye(3))
+        inner = np.asarray(np.linalg.solve(system, q * S), np.float64)
+        linear = slope * level - q * (a * of_target + _times(B, _times(S, B_target)))
 
         def solved(y: FloatArray) -> FloatArray:
-            return np.asarray(D * y + D * (B @ (inner @ (B.T @ (D * y)))))
+            return np.asarray(D * y + D * _times(B, _times(inner, _times(turned, D * y))))
 
-        constant = float(level @ level) - q * (a * float(error.products[p, p]) + float(B_target @ S @ B_target))
+        of_square = a * float(error.products[p, p]) + np.sum(B_target * _times(S, B_target), axis=1)
+        constant = float(level @ level) - q * of_square
         centre = solved(linear)
-        allowance = max(0.0, float(linear @ centre) - constant)
-        score_variance = float(np.sum(u**2 * self._values[kept]))
-        return _Extent(float(along @ centre), max(0.0, float(along @ solved(along))), allowance, q * a, score_variance)
+        parts = (
+            np.sum(along * centre, axis=1),
+            np.maximum(0.0, np.sum(along * solved(along), axis=1)),
+            np.maximum(0.0, np.sum(linear * centre, axis=1) - constant),
+            u**2 @ values,
+        )
+        for place in np.flatnonzero(bounded):
+            middle, spread, allowance, score_variance = (float(part[place]) for part in parts)
+            found[place] = _Extent(middle, spread, allowance, q * a, score_variance)
+        return found
 
-    def _errors(self, c: FloatArray) -> tuple[float, float]:
-        """Return the standard errors of noise and of sampling, to first order."""
+    def _errors(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the standard errors of noise and of sampling, to first order, of each contrast."""
         if not self.bounded:
-            return math.inf, math.inf
-        lean = self._inverse @ c
-        sampling = self.per_row * max(self._residual, self._residual_noise) * float(c @ lean)
-        return math.sqrt(max(0.0, float(lean @ self._noise @ lean))), math.sqrt(sampling)
+            return np.full(len(weights), np.inf), np.full(len(weights), np.inf)
+        lean = weights @ self._inverse
+        noise = np.maximum(0.0, np.sum((lean @ self._noise) * lean, axis=1))
+        sampling = self.per_row * max(self._residual, self._residual_noise) * np.sum(weights * lean, axis=1)
+        return np.sqrt(noise), np.sqrt(sampling)
 
     # Fitted means.
 
@@ -468,10 +508,16 @@ class LeastSquares:
         return LeastSquares(matrix, self.error.of(columns), per_row=self.per_row, population=self.population)
 
 
-def _below_one(S: FloatArray, products: FloatArray) -> bool:
-    """Return whether all eigenvalues of S times `products`, which is positive semidefinite, are below 1."""
-    both = S @ products
-    return bool(np.isfinite(both).all()) and float(np.max(np.real(np.linalg.eigvals(both)))) < 1
+def _below_one(products: FloatArray) -> NDArray[np.bool_]:
+    """Return of which matrices all eigenvalues are below 1."""
+    finite = np.asarray(np.isfinite(products).all(axis=(1, 2)))
+    values = np.linalg.eigvals(np.where(finite[:, None, None], products, 0.0))
+    return np.asarray(finite & (np.real(values).max(axis=1) < 1))
+
+
+def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Return each matrix times its vector."""
+    return np.asarray((matrices @ vectors[..., None])[..., 0])
 
 
 def partial_correlations(fit: LeastSquares, wider: LeastSquares) -> tuple[FloatArray, FloatArray]:
@@ -490,13 +536,14 @@ def partial_correlations(fit: LeastSquares, wider: LeastSquares) -> tuple[FloatA
         return found, ends
     error, inverse, towards = fit.error, fit._inverse, fit._towards
     residual = fit._residual
+    intervals = [[one.interval for one in each.contrasts(np.eye(p))] for each in (fit, wider)]
     noise = error.variance(np.outer(towards, towards))
     for j in range(p):
         # The feature beside all others has the variance 1/inverse_jj, along this vector.
         own = np.append(inverse[:, j] / inverse[j, j], 0.0)
         variance = 1 / float(inverse[j, j])
         apart = error.variance(np.outer(own, own))
-        coef, interval = float(fit.coef[j]), wider.contrast(np.eye(p)[j]).interval
+        coef, interval = float(fit.coef[j]), intervals[1][j]
         total = max(residual, 0.0) + coef**2 * variance
         found[j] = r = float(np.clip(coef * math.sqrt(variance / total), -1.0, 1.0)) if total > 0 else 0.0
         if variance > DETERMINED_FROM * math.sqrt(apart) and residual > DETERMINED_FROM * math.sqrt(noise):
@@ -507,7 +554,9 @@ def partial_correlations(fit: LeastSquares, wider: LeastSquares) -> tuple[FloatA
             square = fit._quantile**2 * error.variance(weights)
             square += error.normal**2 * fit.per_row * fit.population * (1 - r**2) ** 2
             ends[j] = np.clip([r - math.sqrt(square), r + math.sqrt(square)], *CORRELATION)
-            low, high = fit.contrast(np.eye(p)[j]).interval
+            low, high = intervals[0][j]
+        elif not np.isfinite(interval).all():  # with quantiles for three answers the coefficient is not bounded
+            low, high = interval
         else:
             reach = wider._quantile * np.sqrt([apart, noise])
             sizes = variance + reach[0] * np.array([-1, 1]), residual + reach[1] * np.array([-1, 1])

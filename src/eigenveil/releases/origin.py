@@ -110,19 +110,28 @@ class SparseRequest(Request):
 
 @dataclass(frozen=True)
 class RegressionRequest(Request):
-    """A ridge regression of one column on all others.
+    """A ridge regression of one column, or of several, on all others.
 
     Parameters
     ----------
-    target : int
-        Position of the column to predict.
+    target : int or tuple of int
+        Position of the column to predict; a tuple for a table of targets, also for one with a single column.
     alpha : float, optional
         Regularization on the scale of one row; by default from the known noise.
     """
 
     kind: ClassVar[str] = "regression"
-    target: int = -1
+    target: int | tuple[int, ...] = -1
     alpha: float | None = None
+
+    def targets(self, n_features: int) -> tuple[int, ...]:
+        """Return the positions of all targets among so many columns, counted from 0."""
+        each = self.target if isinstance(self.target, tuple) else (self.target,)
+        return tuple(position % n_features for position in each)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        return _lists(super().to_dict())
 
 
 REQUESTS = {kind.kind: kind for kind in (Request, ComponentsRequest, SparseRequest, RegressionRequest)}
@@ -371,7 +380,7 @@ class Origin:
                 **known,
                 "row_rule": RowRule(**row_rule),
                 "feature_names": None if names is None else tuple(names),
-                "request": kind(**request),
+                "request": kind(**_tuples(request)),
                 "chosen_privately": tuple(known["chosen_privately"]),
                 "without_range": tuple(known.get("without_range", ())),
                 "given_bounds": _ranges(known.get("given_bounds")),
@@ -407,6 +416,10 @@ def _known(record: type, content: Mapping[str, Any]) -> tuple[dict[str, Any], in
 def _written(collection: Collection) -> dict[str, Any]:
     fields_of = {**asdict(collection), "sites": list(collection.sites)}
     return fields_of if collection.sites else {name: fields_of[name] for name in fields_of if name != "sites"}
+
+
+def _tuples(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
 
 
 def _lists(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -457,7 +470,9 @@ def _check_request(request: Request, d: int) -> None:
     elif isinstance(request, SparseRequest):
         must(request.n_components <= d and (request.penalty or 0.0) <= LARGEST, "so many components there are")
     elif isinstance(request, RegressionRequest):
-        must(_whole(request.target, -d, d - 1), "the target is a feature")
+        each = request.target if isinstance(request.target, tuple) else (request.target,)
+        must(all(_whole(one, -d, d - 1) for one in each), "the target is a feature")
+        must(0 < len({one % d for one in each}) == len(each) < max(d, 2), "targets differ, and leave a feature")
         must(request.alpha is None or _number(request.alpha, 0.0), "alpha is a number")
 
 

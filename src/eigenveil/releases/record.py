@@ -106,9 +106,16 @@ class Release:
         return SpectrumView(self.matrix, self.intervals)
 
     @cached_property
+    def regressions(self) -> tuple[Regression, ...]:
+        """The regressions of a `PrivateRidge` fit, one for each target; none for other fits."""
+        return requested(self)
+
+    @property
     def regression(self) -> Regression | None:
         """The regression of a `PrivateRidge` fit; None for other fits. Use `regress` for further regressions."""
-        return requested(self)
+        if len(self.regressions) > 1:
+            raise InvalidParameterError("This fit has several targets; use regressions, which has one for each.")
+        return self.regressions[0] if self.regressions else None
 
     # What most users want.
 
@@ -207,7 +214,7 @@ class Release:
 
     def summary(
         self,
-        target: int | str | None = None,
+        target: int | str | Sequence[int | str] | None = None,
         features: Sequence[int | str] | None = None,
         *,
         alpha: float | None = None,

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -60,11 +61,12 @@ class _Inference:
     def ratio(self) -> FloatArray:
         return np.asarray(self.scale[:-1] / self.scale[-1])
 
-    def contrast(self, weights: FloatArray) -> Estimate:
-        unknown = np.ones(len(weights), np.bool_)
+    def contrasts(self, weights: FloatArray) -> list[Estimate]:
+        unknown = np.ones(weights.shape[1], np.bool_)
         unknown[self.known] = False
-        found = self.fit.contrast(weights[self.known] * self.ratio, self.bound)
-        return found if not weights[unknown].any() else Estimate(found.value, _OPEN.copy())
+        found = self.fit.contrasts(weights[:, self.known] * self.ratio, self.bound)
+        opened = np.asarray(weights[:, unknown].any(axis=1))
+        return [Estimate(one.value, _OPEN.copy()) if lost else one for one, lost in zip(found, opened, strict=True)]
 
     def fitted_mean(self, row: FloatArray) -> Estimate:
         scale, shift = self.scale, self.shift
@@ -85,6 +87,8 @@ _OPEN = np.array([-math.inf, math.inf])
 class Regression:
     """A linear regression of one column on others, in the units of the features.
 
+    Errors, intervals and notes are computed when they are first asked for.
+
     Attributes
     ----------
     coef : ndarray of shape (len(features),)
@@ -96,35 +100,6 @@ class Regression:
         Regularization per row, for the scaled features.
     target : int
     features : tuple of int
-    coef_interval : ndarray of shape (len(features), 2)
-        Confidence intervals for the least-squares coefficients of the data or the population, widened if needed to
-        include `coef`. Infinite where no finite interval is honest.
-    intercept_error : float
-        Standard error of the intercept.
-    r2_interval : ndarray of shape (2,)
-        Confidence interval for the R² of least squares, widened if needed to include `r2`. The upper end is 1 if some
-        direction of the features is not distinguishable from noise and no bound is given.
-    determined : bool
-        Whether all coefficients have finite intervals without a bound on their size.
-    noise_error, sampling_error : ndarray of shape (len(features),)
-        Standard errors of the least-squares coefficients: of the privacy noise, and of sampling the rows from a
-        population. Infinite where a coefficient is not determined.
-    resolved : ndarray of bool of shape (len(features),)
-        Whether each coefficient has a finite interval.
-    resolved_share : ndarray of shape (len(features),)
-        Share of each coefficient that lies in directions of the features that are distinguishable from noise.
-    sign_certain_up_to : ndarray of shape (len(features),)
-        The sign of a coefficient is certain if the part of the coefficients in the other directions, as a vector for
-        the scaled features, is no longer than this; infinite where all are resolved, 0 where the sign is not certain.
-    dropped : tuple of int
-        Features that `reduced` leaves out, since their variation beside the others is below the noise.
-    reduced : Regression or None
-        The regression on the features that can be resolved, if that is not this one. Its intervals pay for the choice
-        of the features.
-    notes : tuple of str
-        What was assumed and what was left out, in sentences.
-    level, of : float, str
-        Of the intervals.
     """
 
     coef: FloatArray
@@ -133,22 +108,110 @@ class Regression:
     alpha: float
     target: int
     features: tuple[int, ...]
-    coef_interval: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
-    intercept_error: float = np.inf
-    r2_interval: FloatArray = field(default_factory=lambda: np.array([0.0, 1.0]))
-    determined: bool = False
-    noise_error: FloatArray = field(default_factory=lambda: np.empty(0))
-    sampling_error: FloatArray = field(default_factory=lambda: np.empty(0))
-    resolved: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
-    resolved_share: FloatArray = field(default_factory=lambda: np.empty(0))
-    sign_certain_up_to: FloatArray = field(default_factory=lambda: np.empty(0))
-    dropped: tuple[int, ...] = ()
-    reduced: "Regression | None" = None
-    notes: tuple[str, ...] = ()
-    level: float = LEVEL
-    of: str = "data"
-    feature_names: tuple[str, ...] = ()
-    _inference: _Inference | None = field(default=None, repr=False)
+    feature_names: tuple[str, ...]
+    _question: "_Question" = field(repr=False)
+
+    @property
+    def level(self) -> float:
+        """Level of the intervals."""
+        return self._question.level
+
+    @property
+    def of(self) -> str:
+        """What the intervals are for: "data" or "population"."""
+        return self._question.of
+
+    @property
+    def _inference(self) -> _Inference | None:
+        return self._question.inference
+
+    @cached_property
+    def _each(self) -> list[Estimate]:
+        inference, p = self._inference, len(self.features)
+        return [Estimate(0.0, _OPEN)] * p if inference is None else inference.contrasts(np.eye(p))
+
+    @cached_property
+    def coef_interval(self) -> FloatArray:
+        """Confidence intervals for the least-squares coefficients, of shape (len(features), 2).
+
+        They are those of the data or the population, widened if needed to include `coef`. Infinite where no finite
+        interval is honest.
+        """
+        return holding(np.array([one.interval for one in self._each]), self.coef, ANY)
+
+    @cached_property
+    def intercept_error(self) -> float:
+        """Standard error of the intercept."""
+        inference = self._inference
+        return math.inf if inference is None else inference.fitted_mean(np.zeros(len(self.features))).noise_error
+
+    @cached_property
+    def r2_interval(self) -> FloatArray:
+        """Confidence interval for the R² of least squares, widened if needed to include `r2`.
+
+        The upper end is 1 if some direction of the features is not distinguishable from noise and no bound is given.
+        """
+        inference = self._inference
+        if inference is None:
+            return np.array(SHARE)
+        return holding(inference.fit.r2_interval(self._question.bound), np.array(self.r2), SHARE)
+
+    @cached_property
+    def determined(self) -> bool:
+        """Whether all coefficients have finite intervals without a bound on their size."""
+        inference = self._inference
+        return inference is not None and inference.fit.bounded and not self._question.without_range
+
+    @property
+    def noise_error(self) -> FloatArray:
+        """Standard errors of the least-squares coefficients for the privacy noise; infinite where not determined."""
+        return np.array([one.noise_error for one in self._each])
+
+    @property
+    def sampling_error(self) -> FloatArray:
+        """The same for sampling the rows from a population."""
+        return np.array([one.sampling_error for one in self._each])
+
+    @property
+    def resolved(self) -> NDArray[np.bool_]:
+        """Whether each coefficient has a finite interval."""
+        return np.array([one.resolved for one in self._each])
+
+    @property
+    def resolved_share(self) -> FloatArray:
+        """Share of each coefficient in directions of the features that are distinguishable from noise."""
+        return np.array([one.resolved_share for one in self._each])
+
+    @property
+    def sign_certain_up_to(self) -> FloatArray:
+        """Up to which length of the other coefficients the sign of each coefficient is certain.
+
+        That is the length of the part of the coefficients in directions that are not distinguishable from noise, as a
+        vector for the scaled features; infinite where all are resolved, 0 where the sign is not certain.
+        """
+        return np.array([one.sign_certain_up_to for one in self._each])
+
+    @property
+    def dropped(self) -> tuple[int, ...]:
+        """Features that `reduced` leaves out, since their variation beside the others is below the noise."""
+        return self._fewer[0]
+
+    @cached_property
+    def reduced(self) -> "Regression | None":
+        """The regression on the features that can be resolved, if that is not this one.
+
+        Its intervals pay for the choice of the features.
+        """
+        return self._fewer[1]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed and what was left out, in sentences."""
+        return self._fewer[2]
+
+    @cached_property
+    def _fewer(self) -> tuple[tuple[int, ...], "Regression | None", tuple[str, ...]]:
+        return _fewer_features(self._question, self)
 
     @property
     def distinguishable(self) -> NDArray[np.bool_]:
@@ -168,7 +231,7 @@ class Regression:
         value = float(w @ self.coef)
         if self._inference is None:
             return Estimate(value, _OPEN.copy())
-        return _about(value, self._inference.contrast(w))
+        return _about(value, self._inference.contrasts(w[None])[0])
 
     def fitted_mean(self, row: Weights) -> Estimate:
         """Return the estimate of the mean of the target at given values of the features, with its interval.
@@ -306,7 +369,15 @@ def regress(
     positions = [position for position in positions if position not in left_out]
     if not positions or {*targets} & {*positions}:
         raise InvalidParameterError("features must be distinct columns other than the target, at least one.")
-    fits = tuple(_fitted(_Question(release, each, positions, alpha, level, of, bound, bases)) for each in targets)
+    asked = _Question(release, targets[0], positions, alpha, level, of, bound, bases)
+    if len(targets) == 1:
+        fits: tuple[Regression, ...] = (_fitted(asked),)
+    else:
+        words = [f"the target {asked.names[each]}" for each in targets]
+        fits = tuple(
+            _fitted(replace(asked, target=each, target_in_words=word))
+            for each, word in zip(targets, words, strict=True)
+        )
     return fits[0] if one else fits
 
 
@@ -334,7 +405,10 @@ def _base_levels(release: "Release", positions: list[int], base: Mapping[str, st
 
 @dataclass(frozen=True, eq=False)
 class _Question:
-    """One regression that is asked for; `chosen` counts the features that were left out after a look at the release."""
+    """One regression that is asked for.
+
+    `chosen` counts the features that were left out after a look at the release; `about_choice` says why.
+    """
 
     release: "Release"
     target: int
@@ -345,6 +419,8 @@ class _Question:
     bound: float | None
     bases: Mapping[int, str]
     chosen: int | None = None
+    about_choice: tuple[str, ...] = ()
+    target_in_words: str = "the target"
 
     @property
     def names(self) -> list[str]:
@@ -355,8 +431,9 @@ class _Question:
     def without_range(self) -> list[int]:
         return [one for one in self.features if one in self.release.origin.without_range]
 
+    @cached_property
     def inference(self) -> _Inference | None:
-        """Return least squares with intervals; None where there are no intervals, or no feature has a range."""
+        """Least squares with intervals; None where there are no intervals, or no feature has a range."""
         release = self.release
         known = [place for place, one in enumerate(self.features) if one not in self.without_range]
         if release.intervals.unavailable or not known or self.target in release.origin.without_range:
@@ -387,56 +464,20 @@ def _shift(release: "Release") -> FloatArray:
 
 
 def _fitted(question: _Question) -> Regression:
-    release, target, features, p = question.release, question.target, question.features, len(question.features)
-    inference = question.inference()
-    coef, intercept, r2, alpha = _estimates(question, inference)
-    names = release.feature_names or question.names
-    found = Regression(
-        coef,
-        intercept,
-        r2,
-        alpha,
-        target,
-        tuple(features),
-        coef_interval=np.tile(_OPEN, (p, 1)),
-        noise_error=np.full(p, np.inf),
-        sampling_error=np.full(p, np.inf),
-        resolved=np.zeros(p, np.bool_),
-        resolved_share=np.zeros(p),
-        sign_certain_up_to=np.zeros(p),
-        level=question.level,
-        of=question.of,
-        feature_names=tuple(names[one] for one in features),
-    )
-    if inference is None:
-        return replace(found, notes=(release.intervals.unavailable or "No range was found for the columns.",))
-    each = [inference.contrast(weights) for weights in np.eye(p)]
-    ends = np.array([one.interval for one in each])
-    found = replace(
-        found,
-        coef_interval=holding(ends, coef, ANY),
-        intercept_error=inference.fitted_mean(np.zeros(p)).noise_error,
-        r2_interval=holding(inference.fit.r2_interval(question.bound), np.array(r2), SHARE),
-        determined=inference.fit.bounded and not question.without_range,
-        noise_error=np.array([one.noise_error for one in each]),
-        sampling_error=np.array([one.sampling_error for one in each]),
-        resolved=np.isfinite(ends).all(axis=1),
-        resolved_share=np.array([one.resolved_share for one in each]),
-        sign_certain_up_to=np.array([one.sign_certain_up_to for one in each]),
-        _inference=inference,
-    )
-    found = replace(found, notes=_notes(question, found))
-    return found if found.determined or question.chosen is not None else _with_reduced(question, found)
+    names, features = question.release.feature_names or question.names, question.features
+    coef, intercept, r2, alpha = _estimates(question)
+    named = tuple(names[one] for one in features)
+    return Regression(coef, intercept, r2, alpha, question.target, tuple(features), named, question)
 
 
-def _estimates(question: _Question, inference: _Inference | None) -> tuple[FloatArray, float, float, float]:
+def _estimates(question: _Question) -> tuple[FloatArray, float, float, float]:
     """Return coefficients and intercept in the units of the features, R² and alpha."""
     release, target, features, alpha = question.release, question.target, question.features, question.alpha
     mean = float(release.mean[target])
     if target in release.origin.without_range or len(question.without_range) == len(features):
         return np.zeros(len(features)), mean, 0.0, alpha or 0.0
     if alpha == 0:
-        coef = np.zeros(len(features))
+        coef, inference = np.zeros(len(features)), question.inference
         if inference is None:
             return coef, mean, 0.0, 0.0
         coef[inference.known] = inference.fit.coef * inference.ratio
@@ -449,15 +490,21 @@ def _estimates(question: _Question, inference: _Inference | None) -> tuple[Float
         excess=0.0 if matrix.noise_facts is None else matrix.noise_facts.excess,
         alpha=alpha,
     )
-    means = _mean_to_predict_from(release, fit, warns=question.chosen is None)
+    means = _mean_to_predict_from(question, fit)
     coef = fit.coef * release.scale[features] / release.scale[target]
     return coef, float(means[target] - coef @ means[features]), fit.r2, fit.alpha
 
 
-def _with_reduced(question: _Question, found: Regression) -> Regression:
-    """Return a regression with that on the features that can be resolved, and how that one differs."""
-    inference, features, bases = found._inference, question.features, question.bases
-    assert inference is not None
+def _fewer_features(
+    question: _Question, found: Regression
+) -> tuple[tuple[int, ...], Regression | None, tuple[str, ...]]:
+    """Return the features to leave out, the regression on those that can be resolved, and the notes on `found`."""
+    inference, features, bases = question.inference, question.features, question.bases
+    if inference is None:
+        return (), None, (question.release.intervals.unavailable or "No range was found for the columns.",)
+    notes = (*question.about_choice, *_notes(question, found))
+    if found.determined or question.chosen is not None:
+        return (), None, notes
     known = [features[place] for place in inference.known]
     rest = [place for place, one in enumerate(known) if one not in bases]
     hidden = [known[rest[place]] for place in inference.fit.of(rest).hidden_features()] if rest else []
@@ -465,8 +512,7 @@ def _with_reduced(question: _Question, found: Regression) -> Regression:
     kept = [one for one in features if one not in dropped]
     if not kept:
         note = "No feature is distinguishable from noise, so there is no regression on fewer features."
-        return replace(found, notes=(*found.notes, note))
-    reduced = _fitted(replace(question, features=kept, bound=None, chosen=len(hidden)))
+        return (), None, (*notes, note)
     base = [one for one in dropped if one in bases]
     reasons = [
         *([f"{_in_words(question, hidden)}, whose variation beside the others is below the noise"] if hidden else []),
@@ -474,13 +520,14 @@ def _with_reduced(question: _Question, found: Regression) -> Regression:
         *([f"{_in_words(question, question.without_range)}, without a range"] if question.without_range else []),
     ]
     without = f"Regression without {'; and without '.join(reasons)}."
-    reduced = replace(reduced, notes=(without, *_notes_on_hidden(question, inference, kept, hidden), *reduced.notes))
-    return replace(found, dropped=tuple(dropped), reduced=reduced)
+    about = (without, *_notes_on_hidden(question, inference, kept, hidden))
+    fewer = replace(question, features=kept, bound=None, chosen=len(hidden), about_choice=about)
+    return tuple(dropped), _fitted(fewer), notes
 
 
 def _notes(question: _Question, found: Regression) -> tuple[str, ...]:
     """Return what was assumed, in sentences."""
-    notes, inference, names = [], found._inference, question.names
+    notes, inference, names = [], question.inference, question.names
     assert inference is not None
     if found.alpha:
         notes.append("The intervals are for the least-squares coefficients, widened to include the ridge coefficients.")
@@ -508,7 +555,7 @@ def _notes(question: _Question, found: Regression) -> tuple[str, ...]:
     sizes = found.sign_certain_up_to
     for place in np.argsort(-sizes, kind="stable")[:_MOST_NAMED]:
         if 0 < sizes[place] < np.inf:
-            sign = "positive" if inference.contrast(np.eye(len(sizes))[place]).value > 0 else "negative"
+            sign = "positive" if found._each[place].value > 0 else "negative"
             notes.append(
                 f"The coefficient of {names[found.features[place]]} is {sign} if the part of the coefficients in these "
                 f"directions is at most {sizes[place]:.2g}, for the scaled features."
@@ -547,8 +594,9 @@ def _first_mean_sd(release: "Release") -> float:
     return (release.origin.mean_sd or 0.0) / sizes
 
 
-def _mean_to_predict_from(release: "Release", fit: RidgeFit, *, warns: bool) -> FloatArray:
+def _mean_to_predict_from(question: _Question, fit: RidgeFit) -> FloatArray:
     """Return the mean, shrunk by its noise; warn where its noise, or that on the target, may spoil a prediction."""
+    release, target = question.release, question.target_in_words
     if release.origin.centred:
         sd = (release.noise_sd or 0.0) / release.origin.row_rule.constant_value
     else:
@@ -557,27 +605,27 @@ def _mean_to_predict_from(release: "Release", fit: RidgeFit, *, warns: bool) -> 
     first = 0.0 if release.origin.centred else sd**2
     error = math.hypot(fit.target_sd, math.sqrt(2) * first)
     least_variance = fit.target_moment - first - _VISIBLE_SDS * error
-    if not warns:
-        pass
+    if question.chosen is not None:
+        pass  # the regression on all features has warned
     elif sd**2 * (1 + float(fit.coef @ fit.coef)) > _MEAN_MAY_COST * least_variance:
         warn_caller(
-            "The variance of the target is not distinguishable from noise, so predictions may be worse than its mean. "
+            f"The variance of {target} is not distinguishable from noise, so predictions may be worse than its mean. "
             f"Use more {release.matrix.counted}, a larger epsilon, fewer features, or narrower bounds of the target.",
             NoiseWarning,
         )
     elif fit.evidence == 0:
         warn_caller(
-            "The relation of the target to the features is not distinguishable from noise, so predictions are close to "
+            f"The relation of {target} to the features is not distinguishable from noise, so predictions are close to "
             f"its mean. Use more {release.matrix.counted}, a larger epsilon, or fewer features.",
             NoiseWarning,
         )
     return _shift(release) + shrunk_mean(release.matrix.scaled_mean, sd) / release.scale
 
 
-def requested(release: "Release") -> Regression | None:
-    """Return the regression of the request; None if there is none."""
+def requested(release: "Release") -> tuple[Regression, ...]:
+    """Return the regressions of the request, one for each target; none for another request."""
     request = release.origin.request
     if not isinstance(request, RegressionRequest):
-        return None
+        return ()
     # Predictions use all features, so that no base level is left out.
-    return regress(release, request.target, alpha=request.alpha, base={})
+    return regress(release, request.targets(release.n_features), alpha=request.alpha, base={})

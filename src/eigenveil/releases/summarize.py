@@ -48,7 +48,7 @@ def by_name(warning: str, names: tuple[str, ...]) -> str:
 
 def summarize(
     release: "Release",
-    target: int | str | None = None,
+    target: int | str | Sequence[int | str] | None = None,
     features: Sequence[int | str] | None = None,
     *,
     alpha: float | None = None,
@@ -61,8 +61,8 @@ def summarize(
 
     Parameters
     ----------
-    target : int or str, optional
-        The column to predict.
+    target : int, str or list of these, optional
+        The column to predict. For a list, there is a regression of each of them, and none is among the features.
     features : sequence, optional
         The columns to predict from; all others by default. A column of the schema stands for its features.
     alpha : float, optional
@@ -84,15 +84,15 @@ def summarize(
     request = release.origin.request
     asked = not (features is None and alpha is None and base is None)
     if target is None and isinstance(request, RegressionRequest) and release.matrix.has_known_noise:
-        target, alpha = request.target % release.n_features, request.alpha if alpha is None else alpha
+        target, alpha = request.targets(release.n_features), request.alpha if alpha is None else alpha
         base = base if asked else {}  # as `release.regression` has it
     elif target is not None and alpha is None:
         alpha = 0.0
     elif target is None and asked:
         raise InvalidParameterError("features, alpha and base are for a regression; give target too.")
     if target is not None:
-        regression = _asked(release, target, features, alpha, base)
-        parts, heard = noted(release, lambda one: _regression(one, regression))
+        regressions = _asked(release, target, features, alpha, base)
+        parts, heard = noted(release, lambda one: _regressions(one, regressions))
     elif isinstance(request, ComponentsRequest | SparseRequest) or not release.matrix.has_matrix:
         parts, heard = noted(release, _components)
     else:
@@ -391,45 +391,67 @@ def _beyond(both: float, noise: float) -> float:
 
 def _asked(
     release: "Release",
-    target: int | str,
+    target: int | str | Sequence[int | str],
     features: Sequence[int | str] | None,
     alpha: float | None,
     base: Mapping[str, str] | None,
-) -> Callable[[str], Regression]:
-    """Return the regression that was asked for, as a function of what its intervals are about."""
-    position, names = release.matrix.position(target), release.feature_names or ()
+) -> Callable[[str], tuple[Regression, ...]]:
+    """Return the regressions that were asked for, as a function of what their intervals are about."""
+    each = [target] if isinstance(target, str) or not isinstance(target, Sequence) else target
+    positions, names = [release.matrix.position(one) for one in each], release.feature_names or ()
     used = () if release.origin.schema is None else release.origin.schema.used
-    own = next((one.features for one in used if names and names[position] in one.features), ())
-    if features is None and len(own) > 1:  # the features of one column determine each other
-        features = [name for name in names if name not in own]
+    predicted = {names[position] for position in positions} if names else set()
+    own = {name for one in used if len(one.features) > 1 and predicted & {*one.features} for name in one.features}
+    if features is None and own:  # the features of one column determine each other
+        features = [name for name in names if name not in own | predicted]
     if base and not alpha:  # columns that are not named have a base level too
         chosen = range(release.n_features) if features is None else release.matrix.positions(features)
         there = {names[one] for one in chosen} if names else set()
         first = {one.name: one.categories[0] for one in used if one.kind == "category" and {*one.features} <= there}
         base = {**first, **base}
-    return lambda of: release.regress(position, features, alpha=alpha, of=of, base=base)
+    return lambda of: release.regress(positions, features, alpha=alpha, of=of, base=base)
 
 
-def _regression(release: "Release", regression: Callable[[str], Regression]) -> _Parts:
+def _regressions(release: "Release", regressions: Callable[[str], tuple[Regression, ...]]) -> _Parts:
     names, known = shown_names(release), _knows_sampling(release)
-    fit, wider = regression("data"), regression("population") if known else None
+    fits = regressions("data")
+    wider: Sequence[Regression | None] = regressions("population") if known else [None] * len(fits)
+    targets, several = ", ".join(names[fit.target] for fit in fits), len(fits) > 1
+    alphas = dict.fromkeys(f"{fit.alpha:.4g}" for fit in fits if fit.alpha)
     facts: dict[str, str | int] = {
-        "Target": names[fit.target],
-        "Method": f"ridge, alpha = {fit.alpha:.4g} on the scale of one row" if fit.alpha else "least squares",
+        "Targets" if several else "Target": targets,
+        "Method": f"ridge, alpha = {', '.join(alphas)} on the scale of one row" if alphas else "least squares",
     }
-    tables, notes = [_coefficients(release, "Coefficients", fit, wider, names)], [*_notes(release), *fit.notes]
+    tables: list[Table] = []
+    notes: list[list[str]] = []
+    explained, of_all = [], [*_notes(release)]
+    for fit, other in zip(fits, wider, strict=True):
+        of_target = f" of {names[fit.target]}" if several else ""
+        tables += _tables_of(release, fit, other, of_target)
+        ends = [None if one is None else _pair(one.r2_interval) for one in (fit, other)]
+        explained.append((f"R²{of_target}", float(fit.r2), *ends))
+        own = [*fit.notes, *(() if fit.reduced is None else fit.reduced.notes)]
+        said = {_without_numbers(note) for note in [*of_all, *own]}
+        own += [] if other is None else [note for note in other.notes if _without_numbers(note) not in said]
+        notes.append(own)
+    shared = {*notes[0]}.intersection(*notes)
+    of_all += [note for note in notes[0] if note in shared]
+    for fit, own in zip(fits, notes, strict=True):
+        of_all += [f"{names[fit.target]}: {note}" for note in own if note not in shared]
+    columns = (Column("quantity", "quantity", "text"), *(_ERRORS[place] for place in (0, 3, 4)))
+    tables.append(Table("Fit", columns, tuple(explained)))
+    return f"Private regression of {targets}", facts, tuple(tables), of_all
+
+
+def _tables_of(release: "Release", fit: Regression, wider: Regression | None, of_target: str) -> Iterator[Table]:
+    """Yield the coefficients of a regression, and those on the features that can be resolved."""
+    names = shown_names(release)
+    yield _coefficients(release, f"Coefficients{of_target}", fit, wider, names)
     if fit.reduced is not None:
         other = None if wider is None else wider.reduced
         other = other if other is not None and other.features == fit.reduced.features else None
-        title = "Regression on the features that can be resolved"
-        tables.append(_coefficients(release, title, fit.reduced, other, names))
-        notes += fit.reduced.notes
-    ends = [None if one is None else _pair(one.r2_interval) for one in (fit, wider)]
-    columns = (Column("quantity", "quantity", "text"), *(_ERRORS[place] for place in (0, 3, 4)))
-    tables.append(Table("Fit", columns, (("R²", float(fit.r2), *ends),)))
-    said = {_without_numbers(note) for note in notes}
-    notes += [] if wider is None else [note for note in wider.notes if _without_numbers(note) not in said]
-    return f"Private regression of {names[fit.target]}", facts, tuple(tables), notes
+        title = f"Regression{of_target} on the features that can be resolved"
+        yield _coefficients(release, title, fit.reduced, other, names)
 
 
 def _without_numbers(note: str) -> str:

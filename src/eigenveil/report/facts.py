@@ -77,14 +77,18 @@ def _matrix_notes(release: Release, n_components: int) -> Iterator[str]:
         )
     if isinstance(request, RegressionRequest):
         yield (
-            "The matrix contains the features and the target of the regression; the coefficients are computed from it. "
-            "Correlations and loadings include the target."
+            f"The matrix contains the features and the {_targets(request)} of the regression; the coefficients are "
+            f"computed from it. Correlations and loadings include the {_targets(request)}."
         )
     if release.intervals.unavailable and release.origin.model == "local":
         yield release.intervals.unavailable
     kinds = release.spectrum.explained_variance_interval_kind if n_components else None
     if kinds is not None and "approximate" in kinds:
         yield "The coverage of the intervals of variances is known by experiment, not by proof."
+
+
+def _targets(request: RegressionRequest) -> str:
+    return "targets" if isinstance(request.target, tuple) and request.target[1:] else "target"
 
 
 SHOWN_EIGENVALUES = 15
@@ -129,10 +133,8 @@ class Shown:
         Standard errors of the loadings.
     correlations, correlation_intervals : ndarray of shape (d, d), (d, d, 2)
         Where the matrix was requested; about the origin if not centred.
-    regression : Regression
-        Where one was requested.
-    predictors : tuple of int
-        Positions of the coefficients that move the prediction most.
+    regressions : tuple of Regression
+        Where they were requested, one for each target.
     spreads, spread_intervals : ndarray of shape (d,), (d, 2)
         Standard deviations of the features, where the matrix was requested and has units.
     means, mean_intervals : ndarray of shape (d,), (d, 2)
@@ -161,8 +163,7 @@ class Shown:
     loading_errors: FloatArray | None = None
     correlations: FloatArray | None = None
     correlation_intervals: FloatArray | None = None
-    regression: Regression | None = None
-    predictors: tuple[int, ...] = ()
+    regressions: tuple[Regression, ...] = ()
     spreads: FloatArray | None = None
     spread_intervals: FloatArray | None = None
     means: FloatArray | None = None
@@ -208,6 +209,11 @@ class Shown:
         ends += [] if self.intervals is None else [self.intervals[:count, 1]]
         ends += [] if self.edges is None else [self.edges[:count]]
         return max(0.0, *(float(end.max()) for end in ends))
+
+    def predictors(self, fit: Regression) -> list[int]:
+        """Return the positions of the coefficients that move the prediction most, in their own order."""
+        effects = np.abs(fit.coef) if self.spreads is None else np.abs(fit.coef) * self.spreads[list(fit.features)]
+        return sorted(int(place) for place in np.argsort(-effects, kind="stable")[:SHOWN_FEATURES])
 
     def leading_features(self, count: int = SHOWN_FEATURES) -> list[int]:
         """Return the features with the largest loadings on the shown components, in their own order."""
@@ -267,15 +273,13 @@ def _read(release: Release) -> Shown:
         return shown
     if release.origin.request.kind == Request.kind:
         release.spectrum.warn_of_features()
-    regression = release.regression if release.matrix.has_known_noise else None
     if release.origin.row_rule.keeps_lengths:
         shown = replace(shown, **_spreads(release))
     return replace(
         shown,
         correlations=release.correlation,
         correlation_intervals=release.intervals.correlation(),
-        regression=regression,
-        predictors=() if regression is None else _predictors(shown, regression),
+        regressions=release.regressions if release.matrix.has_known_noise else (),
     )
 
 
@@ -330,11 +334,3 @@ def _spreads(release: Release) -> dict[str, Any]:
         "spreads": np.sqrt(np.maximum(variances, 0.0)),
         "spread_intervals": None if ends is None else np.sqrt(np.maximum(ends[places, places], 0.0)),
     }
-
-
-def _predictors(shown: Shown, regression: Regression) -> tuple[int, ...]:
-    effects = np.abs(regression.coef)
-    if shown.spreads is not None:
-        effects = effects * shown.spreads[list(regression.features)]
-    largest = np.argsort(-effects, kind="stable")[:SHOWN_FEATURES]
-    return tuple(sorted(int(position) for position in largest))

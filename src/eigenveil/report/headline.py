@@ -1,13 +1,13 @@
 """The result of a release in one sentence with its error, and the warning where all of it may be noise."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from ..display import for_readers, holds_zero, with_error
 from ..limits import CORRELATION, SHARE, SIZE
 from ..releases.record import Release
+from ..releases.regression import Regression
 from .charts import interval_of
 from .facts import Shown
 from .html import Html, element
@@ -20,8 +20,8 @@ HELP = "Use more rows, a larger epsilon, a delta above 0 or fewer features."
 
 def headline(shown: Shown, release: Release) -> str:
     """Return the result with its error, as a sentence."""
-    if shown.regression is not None:
-        return _of_regression(shown)
+    if shown.regressions:
+        return " ".join(_of_regression(shown, fit) for fit in shown.regressions)
     if shown.correlations is not None:
         return _of_matrix(shown, release)
     if not len(shown.components):
@@ -34,8 +34,8 @@ def noise_banner(shown: Shown) -> Html | None:
 
     It is about the requested result alone: correlations may be significant where no coefficient is.
     """
-    if shown.regression is not None:
-        lost = not _significant_coefficients(shown)
+    if shown.regressions:
+        lost = not any(map(_significant_coefficients, shown.regressions))
         title, them = "No coefficient is significantly different from 0", "the coefficients"
         beside = " Correlations, means and standard deviations have separate intervals."
     elif shown.correlations is not None:
@@ -121,12 +121,10 @@ def _of_matrix(shown: Shown, release: Release) -> str:
     return f"{some}; the strongest, of {names}, is {strongest}."
 
 
-def _of_regression(shown: Shown) -> str:
-    fit = shown.regression
-    assert fit is not None
-    target, sure = shown.names[fit.target], _significant_coefficients(shown)
+def _of_regression(shown: Shown, fit: Regression) -> str:
+    target, sure = shown.names[fit.target], _significant_coefficients(fit)
     if not fit.determined and fit.reduced is not None:
-        return f"{fit.reduced.notes[0]} {_of_regression(replace(shown, regression=fit.reduced))}"
+        return f"{fit.reduced.notes[0]} {_of_regression(shown, fit.reduced)}"
     if not fit.determined:
         return f"The regression of {target} on the other features is not determined: the noise is too large."
     r2 = f"R² = {for_readers(with_error(fit.r2, tuple(fit.r2_interval), SHARE))}"
@@ -143,10 +141,8 @@ def _of_regression(shown: Shown) -> str:
     return _sentence(f"{some} significantly different from 0; {which} has the largest effect, with {value} ({r2})")
 
 
-def _significant_coefficients(shown: Shown) -> list[int]:
+def _significant_coefficients(fit: Regression) -> list[int]:
     """Return the positions of coefficients whose interval excludes 0, of the features that can be resolved."""
-    fit = shown.regression
-    assert fit is not None
     fit = fit if fit.determined else fit.reduced or fit
     return [place for place, ends in enumerate(fit.coef_interval) if not holds_zero(ends)]
 

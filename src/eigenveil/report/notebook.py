@@ -8,6 +8,7 @@ from ..display import NOT_ABOVE_NOISE, for_readers, marked, notebook_grid, noteb
 from ..errors import NoiseWarning
 from ..limits import SIZE
 from ..releases.record import Release
+from ..releases.regression import Regression
 from .facts import Shown, read
 from .headline import headline
 
@@ -20,8 +21,8 @@ def fit_html(title: str, release: Release) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoiseWarning)  # such values are marked
         shown = read(release)
-        if shown.regression is not None:
-            table = _coefficients(shown)
+        if shown.regressions:
+            table = "".join(_coefficients(shown, fit) for fit in shown.regressions)
         else:
             table = _features(release, shown) if shown.correlations is not None else _components(shown)
     count = None if release.n_rows is None else f"{release.n_rows:,}"
@@ -64,9 +65,7 @@ def _features(release: Release, shown: Shown) -> str:
     return notebook_grid(["feature", "mean", "variance"], rows)
 
 
-def _coefficients(shown: Shown) -> str:
-    fit = shown.regression
-    assert fit is not None
+def _coefficients(shown: Shown, fit: Regression) -> str:
     rows = [
         [shown.names[feature], for_readers(with_error(float(coef), ends))]
         for feature, coef, ends in zip(fit.features[:_MOST], fit.coef, fit.coef_interval, strict=False)

@@ -174,16 +174,18 @@ def means(shown: Shown) -> Html | None:
 
 
 def regression(shown: Shown) -> Html | None:
-    """Return the coefficients of a regression, where one was requested, and of the part of it that is resolved."""
-    fit = shown.regression
-    if fit is None:
-        return None
-    parts = [*_coefficients(shown, fit, shown.predictors)]
-    if fit.reduced is not None:
-        places = {feature: place for place, feature in enumerate(fit.reduced.features)}
-        kept = [places[fit.features[j]] for j in shown.predictors if fit.features[j] in places]
-        parts += [element("h3", "Features that can be resolved"), *_coefficients(shown, fit.reduced, kept)]
-    return card("regression", "Regression", None if fit.determined else element("p", NOT_DETERMINED), *parts)
+    """Return the coefficients of the regressions that were requested, and of the parts of them that are resolved."""
+    parts: list[Html] = []
+    for fit in shown.regressions:
+        predictors = shown.predictors(fit)
+        parts += [element("h3", shown.names[fit.target])] if shown.regressions[1:] else []
+        parts += [] if fit.determined else [element("p", NOT_DETERMINED)]
+        parts += _coefficients(shown, fit, predictors)
+        if fit.reduced is not None:
+            places = {feature: place for place, feature in enumerate(fit.reduced.features)}
+            kept = [places[fit.features[j]] for j in predictors if fit.features[j] in places]
+            parts += [element("h3", "Features that can be resolved"), *_coefficients(shown, fit.reduced, kept)]
+    return card("regression", "Regression", *parts) if parts else None
 
 
 def _coefficients(shown: Shown, fit: Regression, predictors: Sequence[int]) -> list[Html]:
@@ -283,7 +285,7 @@ def loading_text(shown: Shown, component: int, feature: int) -> str:
 def notes(shown: Shown) -> Html | None:
     """Return notes on the numbers above."""
     lines = list(shown.notes)
-    if any(known is not None for known in (shown.intervals, shown.correlation_intervals, shown.regression)):
+    if shown.regressions or shown.intervals is not None or shown.correlation_intervals is not None:
         lines.insert(0, shown.legend)
     if shown.angles is not None:
         lines.append(

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -109,13 +110,13 @@ def key_bytes(ids: Any) -> list[bytes]:
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-def unit_by_unit(frame: Any) -> Any:
+def unit_by_unit(frame: Any, partitions: int) -> Any:
     """Return the rows with those of every person together, in one partition each and in the order of keys."""
     # A number that was asked for is kept: without one, Spark may join partitions, and is free to do more.
-    return frame.repartition(_unit_partitions(frame), KEY).sortWithinPartitions(KEY)
+    return frame.repartition(partitions, KEY).sortWithinPartitions(KEY)
 
 
-def _unit_partitions(frame: Any) -> int:
+def unit_partitions(frame: Any) -> int:
     """Return in how many partitions privacy units are brought together: as many as the session asks for.
 
     Where it asks for none, as many as the frame has, at least one for every core. Spark's own number, 200 for every
@@ -158,6 +159,18 @@ def _keys(batch: Any, told: str) -> Keys:
     return keys
 
 
+def known_partitions(frame: Any) -> int | None:
+    """Return how many partitions a frame has; None where Spark decides that while it computes it, after a shuffle."""
+    try:
+        plan = frame._jdf.queryExecution().executedPlan().getClass().getSimpleName()
+        return None if plan == "AdaptiveSparkPlanExec" else int(frame.rdd.getNumPartitions())
+    except AttributeError:  # Spark Connect
+        return None
+
+
+# So many parts, of so many bytes together, are added up by the driver: a shuffle would be a job more, and another start
+# of Python for each of its tasks.
+_MOST_PARTS, _DRIVER_BYTES = 1000, 2**26
 _PLAIN, _ARRAY, _VECTOR = "plain", "array", "vector"
 _OUTCOMES = "task int, outcome binary"
 _ENTRY = re.compile(r"(.*)\[(0|[1-9]\d*)\]", re.DOTALL)
@@ -209,6 +222,16 @@ class SparkSource(EngineSource):
         self.n_categorical: int = sum(rule.kind == "category" for rule in rules.values())
         self.columns_listed: bool = declared.listed is not None
 
+    @cached_property
+    def _unit_partitions(self) -> int:
+        return unit_partitions(self._frame)
+
+    @cached_property
+    def _few_parts(self) -> bool:
+        """Whether the parts of all partitions are known to be few and small, so that the driver can add them up."""
+        count = self._unit_partitions if self.by_unit else known_partitions(self._frame)
+        return count is not None and count <= min(_MOST_PARTS, _DRIVER_BYTES // (8 * self.n_features**2))
+
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all partitions of what `make` makes, computed by the executors."""
         layout, rules, told, by_unit = self._layout, self._rules, self._told, self.by_unit
@@ -226,11 +249,12 @@ class SparkSource(EngineSource):
 
         try:
             with no_warning_of_pandas():
-                frame = unit_by_unit(self._frame) if by_unit else self._frame
+                frame = unit_by_unit(self._frame, self._unit_partitions) if by_unit else self._frame
                 parts = frame.mapInArrow(partition_part, _OUTCOMES)
-                # Adaptive execution makes as many tasks as there are bytes for; then one adds up what these have.
-                parts = parts.repartition("task").mapInArrow(add_parts, _OUTCOMES)
-                parts = parts.repartition(1).mapInArrow(add_parts, _OUTCOMES)
+                if not self._few_parts:
+                    # Adaptive execution makes as many tasks as there are bytes for; then one adds up what these have.
+                    parts = parts.repartition("task").mapInArrow(add_parts, _OUTCOMES)
+                    parts = parts.repartition(1).mapInArrow(add_parts, _OUTCOMES)
                 outcomes = [pickle.loads(row.outcome) for row in parts.collect()]
         except (EigenveilError, MemoryError):
             raise
