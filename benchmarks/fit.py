@@ -39,7 +39,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments
-from eigenveil.errors import NoiseWarning
+from eigenveil.errors import NoiseWarning, PrivacyWarning
 from frontier_page import filled
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,6 +100,12 @@ def inside(d: int) -> float:
     return 2 * d**0.5
 
 
+def private_ridge(X: Any) -> object:
+    """Fit a private regression, at an epsilon that is not refused for so many features and so few rows."""
+    n, d = X.shape
+    return with_target(PrivateRidge(epsilon=max(1.0, 6 * d**1.5 / n), bounds=(-5, 5)), X)
+
+
 def with_target(estimator: Any, X: Any) -> object:
     """Fit a regression of the last column on the others."""
     if isinstance(X, pd.DataFrame):
@@ -136,7 +142,7 @@ CALLS = (
     ),
     Call(
         "PrivateRidge",
-        lambda X, d: with_target(PrivateRidge(bounds=(-5, 5)), X),
+        lambda X, d: private_ridge(X),
         "Ridge",
         lambda n, d: 2.0 if n >= 100_000 else 5.0,
         TABLES,
@@ -311,7 +317,7 @@ def attribute_cells(n: int, d: int, only: list[str]) -> Iterator[Cell]:
         "raw": lambda: private_pca(X),
         "standardize": lambda: private_pca(X, standardize=True),
         "PrivateCovariance": lambda: PrivateCovariance(bounds=(-5, 5)).fit(X),
-        "PrivateRidge": lambda: with_target(PrivateRidge(bounds=(-5, 5)), X),
+        "PrivateRidge": lambda: private_ridge(X),
     }
     for name, fit in fits.items() if wanted(only, "attribute", f"{n}x{d}") else ():
         model = fit()
@@ -490,6 +496,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="JSON file; default of a complete run: fit_results.json")
     options = parser.parse_args()
     warnings.simplefilter("ignore", NoiseWarning)
+    warnings.simplefilter("ignore", PrivacyWarning)  # of a large epsilon
     complete = not (options.only or options.quick)
     output = options.output or (RESULTS if complete or options.saved else None)
     if options.saved:
