@@ -1,6 +1,6 @@
 """The time of the calls that people make, over scikit-learn on the same object: processor seconds and wall time.
 
-    python benchmarks/fit.py                     measure, print the tables and save the numbers (about 8 minutes)
+    python benchmarks/fit.py [--runs 3]          measure, print the tables and save the numbers (about 8 minutes a run)
     python benchmarks/fit.py --write             the same, and put the tables into docs/reference/performance.md
     python benchmarks/fit.py --saved [--write]   the tables of the saved numbers
     python benchmarks/fit.py --quick             small tables only
@@ -10,8 +10,8 @@
 Every round times all contestants of a shape one after the other, and a cell has the median over rounds of the ratio
 within a round, so that a busy machine slows both sides alike. Before each there is a pause: the threads of BLAS go on
 turning for some 100 ms after their last work, which would be charged to whoever comes next. A call that takes less than
-`LEAST` is repeated within its turn. Numbers that miss the goal are bold. Only a complete run is saved by default; with
-`--only` or `--quick`, give `--output`.
+`LEAST` is repeated within its turn. Of several runs a cell has the middle one by processor seconds. Numbers that miss
+the goal are bold. Only a complete run is saved by default; with `--only` or `--quick`, give `--output`.
 """
 
 import argparse
@@ -419,6 +419,15 @@ def measure(only: list[str], quick: bool) -> dict[str, Any]:
     return {"origin": provenance.origin((), [record]), "cells": cells}
 
 
+def middle_of(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return for every cell the middle of several runs, and how many times its smallest the largest is."""
+    cells = []
+    for each in zip(*(run["cells"] for run in runs), strict=True):
+        in_order = sorted(each, key=lambda cell: cell["cpu"])
+        cells.append(in_order[len(each) // 2] | {"spread": in_order[-1]["cpu"] / in_order[0]["cpu"]})
+    return {"origin": runs[-1]["origin"], "runs": len(runs), "cells": cells}
+
+
 # The page.
 
 
@@ -449,7 +458,7 @@ def page_part(results: dict[str, Any]) -> dict[str, str]:
                 for cell in rest
             ],
         ),
-        "origin": _origin(results["origin"]),
+        "origin": _origin(results["origin"]) + _spread(results),
     }
 
 
@@ -485,12 +494,24 @@ def _origin(origin: dict[str, Any]) -> str:
     )
 
 
+def _spread(results: dict[str, Any]) -> str:
+    spreads = sorted(cell["spread"] for cell in results["cells"])
+    if results["runs"] == 1:
+        return " One run."
+    return (
+        f" The middle of {results['runs']} runs: the largest CPU number of a cell is {median(spreads):.2f} times the "
+        f"smallest in the median cell, {spreads[int(0.9 * len(spreads))]:.2f} at the 90th percentile and "
+        f"{spreads[-1]:.1f} at most."
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="TEXT", help="parts of names of calls, objects, shapes"
     )
     parser.add_argument("--quick", action="store_true", help="small tables, few rounds")
+    parser.add_argument("--runs", type=int, default=1, help="how often everything is measured")
     parser.add_argument("--saved", action="store_true", help="do not measure: take the saved numbers")
     parser.add_argument("--write", action="store_true", help="put the tables into the page")
     parser.add_argument("--output", type=Path, help="JSON file; default of a complete run: fit_results.json")
@@ -502,7 +523,7 @@ def main() -> None:
     if options.saved:
         results = json.loads(output.read_text(encoding="utf-8"))
     else:
-        results = measure(options.only, options.quick)
+        results = middle_of([measure(options.only, options.quick) for _ in range(options.runs)])
         if output:
             output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     part = page_part(results)
