@@ -131,8 +131,9 @@ def test_a_paid_release_can_always_be_written(tmp_path):
 
 
 def test_an_empty_table_is_private_where_the_number_of_rows_is():
-    model = PrivateRidge(adjacency="add_or_remove_one", norm_bound=1.0)
-    assert model.fit(np.empty((0, 5)), np.empty(0)).coef_.shape == (5,)
+    for y, shape in ((np.empty(0), (5,)), (np.empty((0, 2)), (2, 5))):
+        model = PrivateRidge(adjacency="add_or_remove_one", norm_bound=1.0)
+        assert model.fit(np.empty((0, 5)), y).coef_.shape == shape
     with pytest.raises(InvalidDataError):
         PrivateRidge(norm_bound=1.0).fit(np.empty((0, 5)), np.empty(0))
 

@@ -191,7 +191,10 @@ def checked_pair(X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[np.float6
 
 
 def _pair(X: Any, y: Any, options: dict[str, Any]) -> tuple[Any, NDArray[np.float64]]:
-    rows, target = check_X_y(X, y, multi_output=True, **options)
+    shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+    if len(shape) == 2 and shape[0] == 0:  # which scikit-learn refuses; whether there are rows may be private
+        return check_X_y(X, np.empty(0), **options)[0], np.empty(shape)
+    rows, target = check_X_y(X, y, multi_output=len(shape) == 2, **options)
     if scipy.sparse.issparse(target):
         raise TypeError("Sparse data was passed")
     if target.dtype.kind not in "biuf":

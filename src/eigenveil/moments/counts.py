@@ -260,7 +260,7 @@ class RowSizes(MagnitudeCounts):
         if self._features is not None:
             return super()._of(np.abs(scaled_rows(units.rows, self._shift, self._scale)))
         if units.starts is not None:
-            return self._binned(self._candidates_of_units(units)[:, None])
+            return self._binned(self._candidates_of(units)[:, None])
         rows = rows_as_they_lie(units.rows)
         counts = np.zeros(NORM_GRID.size + 1, dtype=np.int64)
         if rows.shape[0]:
@@ -276,10 +276,11 @@ class RowSizes(MagnitudeCounts):
         """Return the grid points of the norms of dense rows, none of which floats are asked for."""
         return _candidates_of_steps(_exact_steps(scaled_rows(rows, self._shift, self._scale)))
 
-    def _candidates_of_units(self, units: Units) -> IntArray:
-        """Return the grid points of the norms of all rows of every unit."""
+    def _candidates_of(self, units: Units) -> IntArray:
+        """Return the grid points of the norms of rows, or of all rows of every privacy unit."""
         starts = units.starts
-        assert starts is not None
+        if starts is None:
+            return norm_candidates(scaled_rows(units.rows, self._shift, self._scale))[:, 0]
         if not isinstance(units.rows, PlacedRows):
             units = units.with_rows(dense_rows(units.rows))
         scale = np.asarray(1.0 if self._scale is None else self._scale)

@@ -474,7 +474,7 @@ def _agrees(passes: CompiledPasses) -> bool:
 
 
 def compiled_function(name: str, *types: Any) -> Callable[..., Any] | None:
-    """Return a function of the compiled library, which takes arrays by their places; None where it is not there."""
+    """Return a function of the compiled library, which takes the addresses of arrays; None where it is not there."""
     try:
         return _function(getattr(ctypes.CDLL(str(_LIBRARY)), name), *types)
     except (OSError, AttributeError):

@@ -386,7 +386,7 @@ class SumsByNorm(RowSizes):
             left = Units(rows[np.append(places, 0)])
         if left.n_units:
             # Floats have left few rows, and are not asked for these again.
-            candidates = self._exact_candidates(left.rows) if asked else self._candidates_of_units(left)
+            candidates = self._exact_candidates(left.rows) if asked else self._candidates_of(left)
             sizes = None if left.starts is None else np.diff(left.starts, append=left.rows.shape[0])
             factors = self._candidates.factors[candidates if sizes is None else np.repeat(candidates, sizes)]
             integers = _unit_integers(self.bound, left, factors)

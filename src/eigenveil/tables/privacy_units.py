@@ -311,7 +311,7 @@ class UnitTable(TableSource):
     def _whole_rows(self, part: Any, pick: Callable[[Any], Any], step: int) -> NDArray[np.float64] | None:
         """Return all rows, each in one piece: as they lie, or as a copy; None where that would be too large."""
         n_rows, columns = part.n_rows_hint, self._encoder.columns
-        if not part.by_column and self._encoder.plain and list(columns) == list(part.columns):
+        if n_rows and not part.by_column and self._encoder.plain and list(columns) == list(part.columns):
             whole = next(part.read(columns, n_rows))
             if in_one_piece(whole):
                 return np.asarray(whole)
