@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from eigenveil import RowBound, SecondMoments
+from eigenveil import PrivatePCA, RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import kernels, numpy_kernels
 from eigenveil.moments.counts import NORM_GRID, RowSizes
@@ -164,3 +164,22 @@ def test_sparse_rows_that_are_not_finite_are_refused(bad, shift):
     for statistic in (SecondMoments, SumsByNorm):
         with pytest.raises(InvalidDataError, match="NaN or infinity"):
             statistic(RowBound(1.0, shift=shift), 3).update(rows)
+
+
+@pytest.mark.parametrize("bound", [RowBound(1.0), RowBound(1.0, constant=1.0), RowBound(1.0, shift=(0.1, 0.2, 0.3))])
+def test_an_entry_that_comes_twice_is_clipped_as_one_whatever_the_matrix_says_of_itself(bound):
+    entries, columns = [0.8, 0.8, 0.1, -0.5, 0.5, 0.3], [0, 0, 1, 2, 2, 0]
+    twice = scipy.sparse.csr_array((entries, columns, [0, 3, 6]), shape=(2, 3))
+    twice.has_canonical_format = True
+    expected = SecondMoments(bound, 3).update(twice.toarray()).gram
+    assert np.array_equal(SecondMoments(bound, 3).update(twice).gram, expected)
+
+
+@pytest.mark.parametrize("column", [-5, 3])
+def test_an_entry_outside_of_the_matrix_is_refused(column):
+    rows = scipy.sparse.csr_array(np.eye(3))
+    rows.indices[1] = column
+    with pytest.raises(InvalidDataError, match="impossible positions"):
+        SecondMoments(RowBound(1.0), 3).update(rows)
+    with pytest.raises(InvalidDataError, match="impossible positions"):
+        PrivatePCA(1, norm_bound=1.0).fit(rows)

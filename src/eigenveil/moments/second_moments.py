@@ -18,7 +18,7 @@ from .counts import KeySet
 from .kernels import RowsByColumn
 from .sums import added_products, exact_units, missing_corner, sparse_products, widened
 from .unit_kernels import PlacedRows
-from .units import SHARE_BITS, TWICE, Blocks, Units, Weighted, units_of
+from .units import SHARE_BITS, TWICE, Blocks, Units, Weighted, canonical_rows, units_of
 
 # Wider Gram matrices are not worth one accumulator a thread: their product dominates and BLAS threads it.
 _WIDEST_THREADED = 1024
@@ -306,7 +306,7 @@ class SecondMoments:
 
     def _checked_rows(self, X: Any) -> Any:
         if scipy.sparse.issparse(X):
-            rows = scipy.sparse.csr_array(X, copy=not X.has_canonical_format) if X.format == "csr" else X.tocsr()
+            rows = canonical_rows(X)
         else:
             if isinstance(X, np.ma.MaskedArray):
                 raise InvalidDataError("Masked arrays are not supported; fill the masked entries first.")
@@ -321,8 +321,6 @@ class SecondMoments:
             raise InvalidDataError(f"The data must be a table of rows, but have {rows.ndim} dimension(s).")
         if rows.shape[1] != self.n_features:
             raise InvalidDataError(f"The data have {rows.shape[1]} features where {self.n_features} were expected.")
-        if scipy.sparse.issparse(rows):
-            rows.sum_duplicates()
         return rows
 
     def _add_wide(self, units: Units) -> None:

@@ -28,7 +28,7 @@ from .kernels import Candidates, NormSums, add_by_norm
 from .numpy_kernels import add_by_group, squared_norms, to_the_bound
 from .row_rule import MOST_SUM
 from .unit_kernels import PlacedRows
-from .units import Units, side_by_side, units_of, with_first
+from .units import Units, canonical_rows, side_by_side, units_of, with_first
 
 # A block of rows should fit a cache while it is quantized and multiplied, and be so long that threads seldom wait for
 # the interpreter: four times less is up to twice slower on two cores.
@@ -372,9 +372,7 @@ class SumsByNorm(RowSizes):
         """Return the bins, the grid points that there are, and the sums of their rows."""
         units = units_of(self.bound.takes_units, X)
         if scipy.sparse.issparse(units.rows) and self.bound.by_one_factor and self._shift is None:
-            rows = scipy.sparse.csr_array(units.rows, copy=not units.rows.has_canonical_format)
-            rows.sum_duplicates()
-            return self._of_sparse(rows)
+            return self._of_sparse(canonical_rows(units.rows))
         left = units.with_rows(rows_as_they_lie(units.rows))
         sums = NormSums(np.zeros(NORM_GRID.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
         asked = self.bound.by_one_factor

@@ -8,6 +8,7 @@ from itertools import chain, islice, pairwise
 from typing import Any, Self, TypeVar
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from .. import numerics
@@ -100,6 +101,30 @@ class Units:
         """Return the position of the first row of a unit; one after the last of all is that after the last row."""
         starts = self.starts
         return int(self.rows.shape[0] if starts is None or unit >= starts.size else starts[unit])
+
+
+def canonical_rows(matrix: Any) -> Any:
+    """Return CSR rows with every column at most once, in order; or raise where an entry is outside the matrix.
+
+    What the matrix says of itself is not believed: an entry that came twice would be clipped as two, and added as one.
+
+    Examples
+    --------
+    >>> twice = scipy.sparse.csr_array(([0.5, 0.5], [1, 1], [0, 2]), shape=(1, 2))
+    >>> twice.has_canonical_format = True
+    >>> canonical_rows(twice).data
+    array([1.])
+    """
+    given = matrix.tocsr()
+    rows = scipy.sparse.csr_array((given.data, given.indices, given.indptr), shape=given.shape)
+    try:
+        rows.check_format(full_check=True)
+    except ValueError:
+        raise InvalidDataError("The sparse matrix has entries at impossible positions; make it anew.") from None
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def with_first(left: NDArray[np.bool_]) -> IntArray:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, NotNumbersError, positive_number
-from ..moments.units import Weighted
+from ..moments.units import Weighted, canonical_rows
 from ..numerics import available_cores
 from .base import BATCH_BYTES
 from .encoder import Encoder
@@ -111,7 +111,7 @@ class SparseReader(_MatrixReader):
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
-        self._rows = data.tocsr()
+        self._rows = canonical_rows(data)
 
     def column(self, column: int) -> NDArray[Any]:
         """Return one column."""
