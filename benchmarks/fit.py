@@ -103,7 +103,7 @@ def inside(d: int) -> float:
 def private_ridge(X: Any) -> object:
     """Fit a private regression, at an epsilon that is not refused for so many features and so few rows."""
     n, d = X.shape
-    return with_target(PrivateRidge(epsilon=max(1.0, 6 * d**1.5 / n), bounds=(-5, 5)), X)
+    return with_target(PrivateRidge(epsilon=max(1.0, 9 * d**1.5 / n), bounds=(-5, 5)), X)
 
 
 def with_target(estimator: Any, X: Any) -> object:

@@ -24,6 +24,7 @@ from ..numerics import FloatArray
 from ..postprocess.holding import holding
 from ..postprocess.least_squares import Estimate, LeastSquares, partial_correlations
 from ..postprocess.regression import RidgeFit, ridge_from_covariance, shrunk_mean
+from ..postprocess.spectrum import threads_for
 from .intervals import LEVEL
 from .origin import RegressionRequest
 
@@ -127,8 +128,10 @@ class Regression:
 
     @cached_property
     def _each(self) -> list[Estimate]:
-        inference, p = self._inference, len(self.features)
-        return [Estimate(0.0, _OPEN)] * p if inference is None else inference.contrasts(np.eye(p))
+        p = len(self.features)
+        with threads_for(p):
+            inference = self._inference
+            return [Estimate(0.0, _OPEN)] * p if inference is None else inference.contrasts(np.eye(p))
 
     @cached_property
     def coef_interval(self) -> FloatArray:
