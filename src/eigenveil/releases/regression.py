@@ -124,13 +124,13 @@ class Regression:
 
     @property
     def _inference(self) -> _Inference | None:
-        return self._question.inference
+        with threads_for(len(self.features)):
+            return self._question.inference
 
     @cached_property
     def _each(self) -> list[Estimate]:
-        p = len(self.features)
+        inference, p = self._inference, len(self.features)
         with threads_for(p):
-            inference = self._inference
             return [Estimate(0.0, _OPEN)] * p if inference is None else inference.contrasts(np.eye(p))
 
     @cached_property
@@ -145,8 +145,9 @@ class Regression:
     @cached_property
     def intercept_error(self) -> float:
         """Standard error of the intercept."""
-        inference = self._inference
-        return math.inf if inference is None else inference.fitted_mean(np.zeros(len(self.features))).noise_error
+        inference, p = self._inference, len(self.features)
+        with threads_for(p):
+            return math.inf if inference is None else inference.fitted_mean(np.zeros(p)).noise_error
 
     @cached_property
     def r2_interval(self) -> FloatArray:
@@ -157,13 +158,15 @@ class Regression:
         inference = self._inference
         if inference is None:
             return np.array(SHARE)
-        return holding(inference.fit.r2_interval(self._question.bound), np.array(self.r2), SHARE)
+        with threads_for(len(self.features)):
+            return holding(inference.fit.r2_interval(self._question.bound), np.array(self.r2), SHARE)
 
     @cached_property
     def determined(self) -> bool:
         """Whether all coefficients have finite intervals without a bound on their size."""
         inference = self._inference
-        return inference is not None and inference.fit.bounded and not self._question.without_range
+        with threads_for(len(self.features)):
+            return inference is not None and inference.fit.bounded and not self._question.without_range
 
     @property
     def noise_error(self) -> FloatArray:
