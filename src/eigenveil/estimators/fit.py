@@ -142,6 +142,15 @@ class Fit:
         What scikit-learn does around the fit.
     """
 
+    source: Source
+    plan: Plan
+    generator: np.random.Generator
+    features: Features
+    needs: Needs
+    request: Request
+    ledger: LedgerOrPath | None
+    context: FitContext
+    drawn: gate.Drawn
     route: Route
     n_rows: int
     payment: gate.Payment

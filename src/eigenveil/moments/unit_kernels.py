@@ -37,7 +37,10 @@ class PlacedRows:
     ((3, 1), [[1.0], [2.0]])
     """
 
-    ndim = 2
+    ndim: int = 2
+    whole: FloatArray
+    places: IntArray
+    dtype: np.dtype[np.float64]
 
     def __init__(self, whole: FloatArray, places: IntArray) -> None:
         self.whole, self.places, self.dtype = whole, places, whole.dtype
