@@ -6,19 +6,8 @@
 
 #define MANTISSA 0x000fffffffffffffLL
 #define ROOT_OF_TWO 0x0006a09e667f3bcdLL /* the mantissa of sqrt(2) */
-#define SMALLEST_EXPONENT 0x0010000000000000LL
 #define CHUNK 64 /* columns whose places are found before they are counted */
 #define AHEAD 8  /* rows that are fetched before they are asked for */
-
-INLINE int64_t bits_of(double number)
-{
-    int64_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return bits;
-}
-
-/* Return a word whose first bit tells whether a number is NaN or infinite. */
-INLINE uint64_t beyond_float(double number) { return ((uint64_t)bits_of(number) & INT64_MAX) + SMALLEST_EXPONENT; }
 
 /* Note in the first bit of one of LANES numbers whether one of d numbers is NaN or infinite. */
 INLINE void note_not_finite(const double *restrict row, size_t d, uint64_t *restrict beyond)
@@ -219,14 +208,6 @@ int eigenveil_count_few(const struct table *table, double *restrict room, const 
         }
     }
     return noted(beyond);
-}
-
-INLINE uint64_t split_mix(uint64_t word)
-{
-    word *= 0x9e3779b97f4a7c15ULL;
-    word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    word = (word ^ (word >> 27)) * 0x94d049bb133111ebULL;
-    return word ^ (word >> 31);
 }
 
 /* Put the places from 0 to n - 1 in the order of the hashes of the words from `first` on, by the leading bits of these

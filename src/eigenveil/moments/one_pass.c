@@ -37,9 +37,7 @@ struct groups {
 
 INLINE int16_t group_of(const struct groups *groups, double squared)
 {
-    int64_t bits, cell;
-    memcpy(&bits, &squared, sizeof bits);
-    cell = (bits >> groups->shift) - groups->first_cell;
+    int64_t cell = (bits_of(squared) >> groups->shift) - groups->first_cell;
     return groups->cells[cell < 0 ? 0 : cell >= groups->n_cells ? groups->n_cells - 1 : cell];
 }
 

@@ -156,16 +156,6 @@ void eigenveil_unit_products(const struct units *units, const struct shortening 
 }
 #endif
 
-#define SMALLEST_EXPONENT 0x0010000000000000LL
-
-INLINE uint64_t split_mix(uint64_t word)
-{
-    word *= 0x9E3779B97F4A7C15u;
-    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9u;
-    word = (word ^ (word >> 27)) * 0x94D049BB133111EBu;
-    return word ^ (word >> 31);
-}
-
 /* Hashes that a unit has, and the first row of each; of an earlier unit they are as good as none. */
 struct slot {
     uint64_t hash, unit, repeats;
@@ -190,9 +180,8 @@ int eigenveil_chosen(const struct units *units, const uint64_t *restrict weights
             uint64_t hash = 0, at;
             for (size_t j = 0; j < d; j++) {
                 double number = row[j] + 0.0; /* -0.0 is 0.0 */
-                uint64_t bits;
-                memcpy(&bits, &number, sizeof bits);
-                beyond |= (bits & INT64_MAX) + SMALLEST_EXPONENT;
+                uint64_t bits = (uint64_t)bits_of(number);
+                beyond |= beyond_float(number);
                 bits ^= bits >> 32;
                 bits *= weights[j];
                 hash += bits ^ (bits >> 32);

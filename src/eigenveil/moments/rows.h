@@ -35,6 +35,27 @@
         if (d & 1) STEP(1)                                                                                             \
     } while (0)
 
+#define SMALLEST_EXPONENT 0x0010000000000000LL
+
+INLINE int64_t bits_of(double number)
+{
+    int64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+
+/* Return a word whose first bit tells whether a number is NaN or infinite. */
+INLINE uint64_t beyond_float(double number) { return ((uint64_t)bits_of(number) & INT64_MAX) + SMALLEST_EXPONENT; }
+
+/* The hash of a word: the last steps of SplitMix64. */
+INLINE uint64_t split_mix(uint64_t word)
+{
+    word *= 0x9e3779b97f4a7c15ULL;
+    word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    word = (word ^ (word >> 27)) * 0x94d049bb133111ebULL;
+    return word ^ (word >> 31);
+}
+
 /* By halves, which wait less for one another. */
 INLINE double added(const double *sums)
 {
