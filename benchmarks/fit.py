@@ -499,8 +499,8 @@ def _spread(results: dict[str, Any]) -> str:
     if results["runs"] == 1:
         return " One run."
     return (
-        f" The middle of {results['runs']} runs: the largest CPU number of a cell is {median(spreads):.2f} times the "
-        f"smallest in the median cell, {spreads[int(0.9 * len(spreads))]:.2f} at the 90th percentile and "
+        f" Middle of {results['runs']} runs, by CPU; the largest over the smallest number of a cell is "
+        f"{median(spreads):.2f} in the median cell, {spreads[int(0.9 * len(spreads))]:.2f} at the 90th percentile and "
         f"{spreads[-1]:.1f} at most."
     )
 

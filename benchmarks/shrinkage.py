@@ -81,21 +81,21 @@ def losses(name: str, shape: str, d: int, noise: float, lever: float, runs: int,
     mean *= np.sqrt(lever) / np.linalg.norm(mean)
     mapping = np.column_stack([np.eye(d), -mean]) if lever else np.eye(d)
 
-    def draw(g: np.random.Generator) -> np.ndarray:
-        return mapping @ (mechanism.simulated_noise(g) * unit) @ mapping.T
+    def draws(g: np.random.Generator, count: int) -> np.ndarray:
+        return mapping @ (mechanism.simulated_noises(g, count) * unit) @ mapping.T
 
     found = []
     for _ in range(runs):
         basis = np.linalg.qr(generator.standard_normal((d, d)))[0]
         truth = (basis * spectrum) @ basis.T
-        release = truth + draw(generator)
+        release = truth + draws(generator, 1)[0]
         release = (release + release.T) / 2
         system = sorted_eigh(release)
         off = facts.off_variance * (unit * (1 + lever / d)) ** 2
         sharp = mechanism.sharp_trace
         estimates = (
             shrink(release, off, facts.excess, system, keep_trace=sharp).covariance,
-            shrink_by_simulation(release, draw, system, keep_trace=sharp).covariance,
+            shrink_by_simulation(release, draws, system, keep_trace=sharp).covariance,
             (system[1].T * np.einsum("ki,ij,kj->k", system[1], truth, system[1])) @ system[1],
         )
         found.append([np.linalg.norm(one - truth) for one in estimates])

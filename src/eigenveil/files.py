@@ -237,7 +237,7 @@ def parsed_json(text: str | bytes) -> Any:
         )
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    _check(found)
+    check_json(found)
     return found
 
 
@@ -257,15 +257,24 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _check(found: Any) -> None:
-    waiting = [(found, 0)]
-    while waiting:
-        value, depth = waiting.pop()
+def check_json(content: Any) -> None:
+    """Raise `ValueError` where lists and mappings are nested too deeply, or a text cannot be written.
+
+    Examples
+    --------
+    >>> check_json({"a": [1, 2.5, None]})
+    """
+    level, depth = [content], 0
+    while level:
         if depth > _DEEPEST:
             raise ValueError("nested too deeply")
-        if isinstance(value, str):
-            value.encode("utf-8")  # half a surrogate pair cannot be written
-        elif isinstance(value, list):
-            waiting += [(one, depth + 1) for one in value]
-        elif isinstance(value, dict):
-            waiting += [(one, depth + 1) for pair in value.items() for one in pair]
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, str):
+                value.encode("utf-8")  # half a surrogate pair cannot be written
+            elif isinstance(value, list | tuple):
+                below += value
+            elif isinstance(value, dict):
+                below += value
+                below += value.values()
+        level, depth = below, depth + 1

@@ -42,12 +42,15 @@ class OneBlasThread:
     def _begin(self) -> None:
         self._guard = threading.Lock()
         self._inside = 0
-        self._limit: Any = None
+        self._before: list[tuple[Any, int]] = []
 
     def __enter__(self) -> None:
         with self._guard:
             if self._inside == 0:
-                self._limit = _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
+                loaded = _blas("scipy.linalg" in sys.modules)
+                self._before = [(library, library.get_num_threads()) for library in loaded]
+                for library in loaded:
+                    library.set_num_threads(1)
             self._inside += 1
 
     def __exit__(
@@ -56,7 +59,8 @@ class OneBlasThread:
         with self._guard:
             self._inside -= 1
             if self._inside == 0:
-                self._limit.restore_original_limits()
+                for library, threads in self._before:
+                    library.set_num_threads(threads)
 
 
 _one_blas_thread = OneBlasThread()
@@ -70,7 +74,7 @@ def one_blas_thread() -> OneBlasThread:
 
 
 @functools.cache
-def _blas(with_scipy: bool) -> ThreadpoolController:
-    """Return the handle of all BLAS that are loaded, SciPy's own among them; to look for them takes milliseconds."""
+def _blas(with_scipy: bool) -> list[Any]:
+    """Return the handles of all BLAS that are loaded, SciPy's own among them; to look for them takes milliseconds."""
     del with_scipy
-    return ThreadpoolController()
+    return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]

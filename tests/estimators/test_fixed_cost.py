@@ -186,15 +186,14 @@ def cores():
 def test_the_last_to_leave_lifts_the_limit_of_blas(monkeypatch):
     limits = []
 
-    class Controller:
-        def limit(self, **options):
-            limits.append(options)
-            return self
+    class Library:
+        def get_num_threads(self):
+            return 7
 
-        def restore_original_limits(self):
-            limits.append("lifted")
+        def set_num_threads(self, number):
+            limits.append(number)
 
-    monkeypatch.setattr("eigenveil.numerics._blas", lambda with_scipy: Controller())
+    monkeypatch.setattr("eigenveil.numerics._blas", lambda with_scipy: [Library(), Library()])
     one, inside, leave = OneBlasThread(), threading.Event(), threading.Event()
 
     def other():
@@ -206,10 +205,10 @@ def test_the_last_to_leave_lifts_the_limit_of_blas(monkeypatch):
     with one:
         thread.start()
         assert inside.wait(60)
-    assert limits == [{"limits": 1, "user_api": "blas"}]  # the other is inside
+    assert limits == [1, 1]  # the other is inside
     leave.set()
     thread.join()
-    assert limits == [{"limits": 1, "user_api": "blas"}, "lifted"]
+    assert limits == [1, 1, 7, 7]
 
 
 def test_blas_has_one_thread_inside_and_what_it_had_outside():

@@ -142,6 +142,21 @@ def test_auto_is_what_the_fit_takes(pure, approximate):
     assert pure.taken.mechanism == pure.auto
 
 
+def test_a_third_of_the_fits_will_do_for_what_loses_far_more(monkeypatch):
+    counted, expected = [], forecasting.expected
+    monkeypatch.setattr(forecasting, "expected", lambda outcomes: counted.append(len(outcomes)) or expected(outcomes))
+    public = {**SMALL, "n_rows": 20_000, "repeats": 9}
+    answer = plan(**public, mechanisms=["eigenvector_sampling", "matrix_laplace"])
+    assert answer.auto == "matrix_laplace"
+    assert counted == [9, 3]  # the one that is taken comes first
+    answer.against_epsilon([0.5])
+    answer.at(2000, 0.25)
+    assert counted[2:] == [3, 9]
+    counted.clear()
+    plan(**public, mechanisms=["eigenvector_sampling"])  # there is nothing to lose more than
+    assert counted == [9]
+
+
 def test_a_hopeless_plan_says_so(pure):
     assert not pure.hopeless
     lost = plan(n_rows=5, n_features=30, n_components=3, epsilon=0.01, repeats=10)

@@ -18,6 +18,7 @@ from eigenveil.moments import column_counts, kernels, numpy_kernels
 from eigenveil.moments.column_counts import SIZES, ColumnCounts, RangeCounts, SizesAndColumns
 from eigenveil.moments.comparisons import public_order
 from eigenveil.moments.counts import RowSizes
+from helpers import refused
 
 SOURCE = Path(kernels.__file__).with_name("column_counts.c")
 FLAGS = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared"]
@@ -126,6 +127,25 @@ def test_numbers_of_other_types_are_counted_as_float64(way, kind):
         wide, its = (RangeCounts([2, 0]).update_from([one]) for one in (rows.astype(np.float64), table))
         assert np.array_equal(wide._pairs, its._pairs)
         assert np.array_equal(wide._values, its._values)
+
+
+@pytest.mark.parametrize("d", [63, 130, 256, 515, 1030])
+@pytest.mark.parametrize("n", [1, 2, 67])
+def test_wide_rows_are_counted_as_by_numpy(way, d, n):
+    """As wide as what is counted at once, and wider; some columns are not counted."""
+    rows = np.random.default_rng(d).standard_normal((n, d)) * np.exp2(np.arange(d) % 40 - 20)
+    columns, order = [column for column in range(d) if column % 7 != 3][::-1], np.random.default_rng(n).permutation(n)
+    points = [np.linspace(-2, 2, 9 + column % 5) for column in columns]
+    for table in (rows, np.asfortranarray(rows)):
+        number = column_counts._counted_block((n, [table]), tuple(columns))
+        expected = column_counts.numpy_pairs([rows], public_order(n, n), columns)
+        assert all(map(np.array_equal, number[1:], expected))
+        found = column_counts.between(table, points, columns)
+        assert all(map(np.array_equal, found, column_counts.numpy_between(rows, points, columns)))
+    spoilt = rows.copy()
+    spoilt[order[0], 3] = np.nan  # not counted, and refused
+    with refused(InvalidDataError):
+        column_counts._counted_block((0, [spoilt]), tuple(columns))
 
 
 def test_norms_and_columns_of_one_reading_are_those_of_two(way):

@@ -107,6 +107,31 @@ def test_products_are_those_of_numpy(library, n, width):
         assert np.array_equal(np.triu(room), np.triu(wanted))
 
 
+@pytest.mark.parametrize("width", [1, 3, 8, 21])
+def test_rows_are_put_at_their_places(library, width):
+    rows, places = RNG.normal(size=(100, width)), RNG.permutation(130)[:100]
+    rows[3], rows[4] = np.nan, 1e-310
+    wanted = np.zeros((130, width))
+    wanted[places] = rows
+    lying = (rows, np.asfortranarray(rows), np.repeat(rows, 2, axis=1)[:, ::2], kernels.RowsByColumn(list(rows.T)))
+    for some in lying:
+        out = np.zeros((130, width))
+        assert not library.put_rows(some, places, out)
+        assert np.array_equal(out, wanted, equal_nan=True)
+        for part in (slice(0), slice(3), slice(4, None)):
+            assert library.put_rows(some[part], places[part], out)
+    assert np.array_equal(out, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("place", [(0, 0), (33, 18), (99, 7)])
+def test_numbers_that_are_not_finite_are_noticed_wherever_rows_are_put(library, number, place):
+    rows = RNG.normal(size=(100, 19))
+    rows[place] = number
+    for some in (rows, np.asfortranarray(rows), rows.astype(np.float32)):
+        assert not library.put_rows(some, np.arange(100), np.empty((100, 19)))
+
+
 @pytest.mark.parametrize("wrong", ["integers", "add_by_norm", "add_products"])
 @pytest.mark.parametrize("column", range(19))
 def test_a_wrong_rounding_is_noticed(library, column, wrong):

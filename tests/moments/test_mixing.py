@@ -16,6 +16,7 @@ from eigenveil.moments.comparisons import (
     block_rows,
     public_order,
 )
+from eigenveil.moments.kernels import RowsByColumn
 from helpers import moments_on, refused
 
 
@@ -67,6 +68,27 @@ def test_cuts_change_nothing_and_all_rows_are_compared(n, cuts, kind):
     assert whole.n_samples == n
 
 
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, lambda rows: RowsByColumn([*rows.T])])
+def test_rows_are_mixed_alike_however_they_lie(layout, monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(57, 3))
+    monkeypatch.setattr(comparisons, "block_rows", lambda _: 20)
+    mixed, again = Mixer(), Mixer()
+    parts = [layout(part) for part in np.split(rows, [5, 30, 49])]
+    blocks = [*(block for part in parts for block in mixed.push(part)), *mixed.rest()]
+    assert [block.tolist() for block in blocks] == [block.tolist() for block in (*again.push(rows), *again.rest())]
+
+
+@pytest.mark.parametrize("place", [(0, 0), (19, 2), (24, 1)])
+def test_rows_that_are_not_finite_are_refused_when_they_come(place, monkeypatch):
+    """Also those that wait: of a partial_fit, nobody asks for them before the spend."""
+    monkeypatch.setattr(comparisons, "block_rows", lambda _: 20)
+    for number in (np.nan, np.inf):
+        rows = np.zeros((25, 3))
+        rows[place] = number
+        with refused(InvalidDataError):
+            Mixer().push(rows)
+
+
 def test_the_ring_stays_open_and_to_itself():
     import copy
     import pickle
@@ -111,3 +133,20 @@ def test_half_differences_of_disjoint_pairs():
     rows = np.array([[1.0, 1e308], [3.0, -1e308], [10.0, 0.0], [4.0, 5e-324], [100.0, 1.0]])
     pairs = half_differences(rows)
     assert pairs.tolist() == [[1.0, 1e308], [3.0, 0.0]]
+
+
+@pytest.mark.parametrize("statistic", ["spatial_sign", "kendall"])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 9, 50])
+def test_the_ring_of_one_block_is_compared_at_once_and_as_neighbours_are(n, statistic):
+    """The first rows come again after the last, so that nothing is left to wrap around; few rows are an exception."""
+    bound = RowBound(1.0, statistic=statistic, comparisons=8)
+    rows = np.random.default_rng(n).standard_normal((n, 3))
+    ring, mixed = NeighbourDifferences(bound), MixedDifferences(bound)
+    plain = [*ring.push(rows[public_order(n)]), *ring.closing()]
+    assert not list(mixed.push(rows[:2])) + list(mixed.push(rows[2:]))
+    found = list(mixed.closing())
+    assert len(found) == (1 if n > 4 else len(plain))
+    expected, whole = (np.vstack([np.empty((0, 3)), *map(np.asarray, parts)]) for parts in (plain, found))
+    assert sorted(expected.tolist()) == sorted(whole.tolist())
+    assert len(whole) == (n * 4 if n > 1 else 0)
+    assert all(np.array_equal(one, again) for one, again in zip(found, mixed.closing(), strict=True))  # left open

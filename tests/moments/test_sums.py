@@ -8,7 +8,7 @@ import scipy.sparse
 
 from eigenveil import PrivatePCA, RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError
-from eigenveil.moments import kernels, numpy_kernels
+from eigenveil.moments import kernels, numpy_kernels, units
 from eigenveil.moments.counts import NORM_GRID, RowSizes
 from eigenveil.moments.kernels import NormSums
 from eigenveil.moments.sums import SumsByNorm
@@ -173,6 +173,27 @@ def test_an_entry_that_comes_twice_is_clipped_as_one_whatever_the_matrix_says_of
     twice.has_canonical_format = True
     expected = SecondMoments(bound, 3).update(twice.toarray()).gram
     assert np.array_equal(SecondMoments(bound, 3).update(twice).gram, expected)
+
+
+@pytest.mark.skipif(units._compiled_ascends() is None, reason="nothing was compiled")
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_the_compiled_check_of_csr_rows_accepts_no_more_than_that_of_scipy(kind):
+    generator, accepted = np.random.default_rng(3), 0
+    for _ in range(300):
+        rows = scipy.sparse.csr_array(np.where(generator.random((6, 5)) < 0.4, generator.random((6, 5)), 0.0))
+        rows.indices, rows.indptr = rows.indices.astype(kind), rows.indptr.astype(kind)
+        for _ in range(generator.integers(3)):
+            listed = (rows.indices, rows.indptr[1:])[generator.integers(2)]
+            listed[generator.integers(5)] += generator.integers(-2, 3)
+        ours = units._compiled_ascends()(rows)
+        try:
+            rows.check_format(full_check=True)
+            its = bool(rows.has_canonical_format)
+        except ValueError:
+            its = False
+        assert not ours or its
+        accepted += ours
+    assert 50 < accepted < 250
 
 
 @pytest.mark.parametrize("column", [-5, 3])

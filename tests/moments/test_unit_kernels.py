@@ -9,7 +9,6 @@ from eigenveil.errors import InvalidDataError
 from eigenveil.moments import numpy_kernels, unit_kernels
 from eigenveil.moments.comparisons import chosen_rows
 from eigenveil.moments.counts import RowSizes
-from eigenveil.moments.unit_kernels import PlacedRows
 from eigenveil.moments.units import Blocks, units_of
 from made_units import WEIGHTS, visits
 
@@ -23,17 +22,13 @@ BOUNDS = {
 
 
 def batches(extra=()):
-    """Yield the same persons with their rows in order, strided, scattered, and column by column."""
+    """Yield the same persons with their rows in order, strided, and column by column."""
     persons = [*visits(), *extra]
     rows = np.concatenate(persons)
     starts = np.cumsum([0, *(len(one) for one in persons[:-1])])
     keys = np.arange(2 * len(persons), dtype=np.uint64).reshape(-1, 2) * np.uint64(977)
-    places = np.random.default_rng(0).permutation(len(rows))
-    scattered = np.empty((len(rows), 7))
-    scattered[places, :5] = rows
     yield "in order", Blocks(rows, starts, keys)
     yield "strided", Blocks(np.column_stack([rows, rows])[:, :5], starts, keys)
-    yield "scattered", Blocks(PlacedRows(scattered[:, :5], places), starts, keys)
     yield "by column", Blocks(np.asfortranarray(rows), starts, keys)
 
 
@@ -70,7 +65,7 @@ def test_moments_and_counts_of_units(monkeypatch, weight, name):
 @needs_compiled
 def test_rows_are_chosen_alike_also_equal_ones(monkeypatch):
     generator = np.random.default_rng(5)
-    same = [generator.integers(-1, 2, (size, 5)) * generator.choice([-1.0, 0.0, 1.0]) for size in (2, 9, 200)]
+    same = [generator.integers(-1, 2, (size, 5)) * generator.choice([-1.0, 0.0, 1.0]) for size in (2, 9, 32, 33, 200)]
     for _, batch in batches((*LONG, *same)):
         assert np.array_equal(by_numpy(monkeypatch, lambda b=batch: chosen_rows(b)), chosen_rows(batch))
 
@@ -86,6 +81,18 @@ def test_different_rows_of_one_hash_are_left_to_numpy(monkeypatch):
     keys = np.zeros((2, 2), dtype=np.uint64)
     keys[:, 0] = hashes - numpy_kernels.split_mix(keys[:, 1])
     assert np.array_equal(chosen_rows(Blocks(rows, starts, keys)), wanted)
+
+
+@needs_compiled
+@pytest.mark.parametrize("size", [3, 32, 33, 100])
+def test_a_unit_with_different_rows_of_one_hash_is_left_however_many_it_has(monkeypatch, size):
+    rows, hashes = np.ones((size + 1, 2)), np.array([3, 4], dtype=np.uint64)
+    monkeypatch.setattr(unit_kernels, "hash_weights", lambda d: np.zeros(d, dtype=np.uint64))
+    found = unit_kernels.smallest_hashes(rows, np.array([0, size]), hashes)
+    assert 0 <= found[0] < size
+    assert found[1] == size
+    rows[size - 1] = 2.0
+    assert unit_kernels.smallest_hashes(rows, np.array([0, size]), hashes).tolist() == [-1, size]
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
@@ -114,15 +121,3 @@ def test_products_of_csr_rows(monkeypatch, options):
         ours = SecondMoments(bound, 40).update(some)
         assert ours == by_numpy(monkeypatch, lambda s=some: SecondMoments(bound, 40).update(s))
     assert SecondMoments(bound, 40).update(rows) == dense
-
-
-def test_placed_rows_are_an_array_to_whoever_asks():
-    whole = np.arange(12.0).reshape(4, 3)
-    rows = PlacedRows(whole, np.array([2, 0, 3]))
-    assert rows.shape == (3, 3)
-    assert np.array_equal(rows[1:], whole[[0, 3]])
-    assert np.array_equal(rows[np.array([2, 0])], whole[[3, 2]])
-    assert np.array_equal(rows[np.array([True, False, True])], whole[[2, 3]])
-    assert np.array_equal(rows[:, 1], whole[[2, 0, 3], 1])
-    with pytest.raises(ValueError, match="copy"):
-        np.asarray(rows, copy=False)

@@ -7,6 +7,7 @@ from eigenveil import PrivatePCA, load_release
 from eigenveil.errors import InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess import above_edges, simulated_edges, sorted_eigh
+from eigenveil.postprocess.above_noise import levered_edges
 
 D, ALPHA = 8, 0.1
 REPEATS, DRAWS = 300, 199
@@ -39,6 +40,29 @@ def test_more_than_the_rank_is_found_with_probability_alpha_at_most(name, spikes
 
 def test_control_noise_taken_a_fifth_too_small_is_caught():
     assert np.sum(answers("gaussian", (), shrunk=1 / 1.2) > 0) > MOST
+
+
+@pytest.mark.parametrize("name", ["matrix_laplace", "gaussian"])
+@pytest.mark.parametrize(
+    ("d", "square", "alpha"), [(30, 0.02, 0.05), (30, 0.5, 0.05), (60, 0.2, 0.05), (401, 4.0, 0.01)]
+)
+def test_edges_of_noise_about_a_noisy_mean_are_passed_once_in_twenty_times_at_most(name, d, square, alpha):
+    """Beside no component and beside one that takes half of the mean; control: edges a fifth too low."""
+    mechanism = MECHANISMS[name](epsilon=1.0, delta=1e-6 if MECHANISMS[name].needs_delta else 0.0, n_features=d + 1)
+    facts, draws = mechanism.noise_facts(), 60 if d > 400 else 1000
+    lever = np.sqrt(square / d) * np.ones(d)
+    first = np.append(np.ones(d // 2), np.zeros(d - d // 2)) / np.sqrt(d // 2)
+    mapping = np.column_stack([np.eye(d), -lever])
+    rng, one = np.random.default_rng(5), facts.diagonal_variance**0.5 * mechanism.noise_quantiles(1 - 2 * alpha)[1]
+    beside = np.linalg.qr(np.column_stack([first, np.eye(d)[:, 1:]]))[0][:, 1:]
+    tops = []
+    for _ in range(draws // 20):
+        noise = mapping @ mechanism.simulated_noises(rng, 20) @ mapping.T
+        tops += [*zip(*(np.linalg.eigvalsh(each)[:, -1] for each in (noise, beside.T @ noise @ beside)), strict=True)]
+    edges = [*levered_edges(np.stack([first, first]), lever, d, facts.off_variance**0.5, one, facts.excess, alpha)]
+    most = 0.05 + 4 * 0.2179 / np.sqrt(draws)
+    assert (np.mean(np.array(tops) > edges, axis=0) < most).all()
+    assert (np.mean(np.array(tops) > 0.8 * np.array(edges), axis=0) > most).all()
 
 
 def test_an_estimator_finds_one_strong_direction_and_at_least_one_in_noise(tmp_path):

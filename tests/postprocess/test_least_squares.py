@@ -32,13 +32,32 @@ def general_error(generator, sd):
     lever, per_row = 0.5 * generator.standard_normal(P + 1), moment()[0]
     return replace(
         plain_error(P + 1, sd**2, level=0.95),
-        products=root @ root.T + np.outer(lever, lever),
+        traces=root @ root.T,
         lever=lever,
         shared=-0.3 * sd**2,
         per_row=per_row,
         count=0.5 * sd**2,
         count_shared=0.1 * sd**2,
     )
+
+
+@pytest.mark.parametrize("sd", [1e-3, 0.1, 0.3])
+def test_what_has_a_closed_form_without_a_map_is_the_same_with_an_even_one(sd):
+    """Traces as a diagonal, and as a matrix of the same numbers, which takes the general way."""
+    plain = replace(general_error(np.random.default_rng(3), sd), traces=np.full(P + 1, 1.7))
+    mapped = replace(plain, traces=np.diag(plain.traces))
+    fits = [LeastSquares(moment()[0], error) for error in (plain, mapped)]
+    for weights in (*np.eye(P), np.array([1.0, 1.0, -2.0])):
+        found = [fit.contrast(weights, bound=4.0) for fit in fits]
+        for one, other in zip(*(vars(each).values() for each in found), strict=True):
+            assert one == pytest.approx(other, rel=1e-6)
+    assert fits[0].r2_interval(4.0) == pytest.approx(fits[1].r2_interval(4.0))
+    assert plain.product_sizes(P) == pytest.approx(mapped.product_sizes(P))
+    vector = np.arange(1.0, P + 2)
+    assert plain.variance_along(vector) == pytest.approx(mapped.variance(np.outer(vector, vector)))
+    assert plain.total == pytest.approx(np.trace(mapped.products))
+    for one, other in zip(*(each.traces_along(np.eye(P + 1)[1:], 2) for each in (plain, mapped)), strict=True):
+        assert one == pytest.approx(other)
 
 
 def test_small_noise_gives_the_delta_method():

@@ -1,5 +1,7 @@
 """Ridge from a release: least squares without noise, and no blow-up when the noise dominates."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, load_wine
@@ -34,7 +36,7 @@ def gaussian(d, sd):
 
 def ridge(release, sd, alpha=None):
     """The regression of the last column on all others, with Gaussian noise of this deviation."""
-    moment = shrink(release, sd**2).covariance
+    moment = shrink(release, sd**2)
     return ridge_from_covariance(release, moment, plain_error(len(release), sd**2, level=0.95), alpha=alpha)
 
 
@@ -134,13 +136,38 @@ def test_evidence_is_the_fitted_variance_against_that_of_noise():
     """Of independent noise of variance v on the border, the fitted variance is v times the sum of the weights."""
     truth, sd = np.diag([1.0, 0.5, 0.2, 1.0]), 1e-3
     truth[:3, 3] = truth[3, :3] = [0.01, 0.0, 0.0]
-    fit = ridge_from_covariance(truth, truth, plain_error(4, sd**2, level=0.95), alpha=0.1)
+    fit = ridge_from_covariance(truth, shrink(truth, 0.0), plain_error(4, sd**2, level=0.95), alpha=0.1)
     values = np.linalg.eigvalsh(truth[:3, :3])[::-1]
     weights = values / (values + 0.1) ** 2
     by_chance, fitted = sd**2 * weights.sum(), weights[0] * 1e-4
     assert 1 - fit.evidence == pytest.approx(by_chance / fitted)
     assert fit.target_moment == 1
     assert fit.target_sd == pytest.approx(np.sqrt(2) * sd)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("alpha", [1e-9, 0.03])
+def test_evidence_is_that_of_the_features_block_under_any_noise(mapped, alpha):
+    """Against the block of the features, decomposed by itself, and the covariance of the noise of its border."""
+    generator = np.random.default_rng(7)
+    d, sd = 6, 0.01
+    factor = generator.standard_normal((d, d - 1))  # with a direction that has no variance
+    release, lever = factor @ factor.T, generator.standard_normal(d)
+    root = generator.standard_normal((d, d))
+    traces = root @ root.T if mapped else generator.uniform(0.5, 2.0, d)
+    more = {"shared": -0.3 * sd**2, "count": 0.5 * sd**2, "count_shared": 0.1 * sd**2, "extra": np.full(d, sd**2)}
+    error = replace(plain_error(d, sd**2, level=0.95), traces=traces, lever=lever, per_row=release / 2, **more)
+    fit = ridge_from_covariance(release, shrink(release, 0.0), error, alpha=alpha)
+    values, vectors = np.linalg.eigh(release[:-1, :-1])
+    weights = np.diag(values / (values + alpha) ** 2)
+    noise = error.residual_covariance(np.eye(d)[-1])
+    by_chance = np.trace(weights @ vectors.T @ noise[:-1, :-1] @ vectors)
+    along = vectors.T @ release[:-1, -1]
+    assert 1 - fit.evidence == pytest.approx(by_chance / (along @ weights @ along))
+    assert fit.target_sd == pytest.approx(np.sqrt(noise[-1, -1]))
+    exact = np.linalg.solve(release[:-1, :-1] + alpha * np.eye(d - 1), release[:-1, -1])
+    assert fit.coef == pytest.approx(exact)
+    assert fit.r2 == pytest.approx(true_r2(exact, release))
 
 
 def test_the_edge_of_the_features_is_near_that_of_their_noise():
@@ -153,7 +180,7 @@ def test_the_edge_of_the_features_is_near_that_of_their_noise():
         found = []
         for told in (sd, 1.2 * sd):
             error = plain_error(p + 1, told**2, level=0.95)
-            found.append(ridge_from_covariance(np.eye(p + 1), np.eye(p + 1), error).alpha / share)
+            found.append(ridge_from_covariance(np.eye(p + 1), shrink(np.eye(p + 1), 0.0), error).alpha / share)
         assert found[0] == pytest.approx(edge, rel=0.12)
         assert found[1] == pytest.approx(1.2 * found[0])  # which is farther off than the formula and 800 draws are
         assert found[1] != pytest.approx(edge, rel=0.06)

@@ -28,6 +28,11 @@ SPECTRA = {
 }
 
 
+def several(draw):
+    """Return what makes so many draws."""
+    return lambda generator, count: np.stack([draw(generator) for _ in range(count)])
+
+
 def gaussian(d, sd):
     def draw(generator):
         entries = generator.standard_normal((d, d))
@@ -156,7 +161,7 @@ def test_result_is_psd_sorted_and_deterministic():
     _, release = released(SPECTRA["power"](12), draw, np.random.default_rng(2))
     for again in (
         lambda: shrink(release, 0.01, excess_of("matrix_laplace", 12)),
-        lambda: shrink_by_simulation(release, draw),
+        lambda: shrink_by_simulation(release, several(draw)),
     ):
         result = again()
         assert np.linalg.eigvalsh(result.covariance).min() > -1e-12
@@ -213,7 +218,7 @@ def test_keeping_a_sharp_trace_is_never_worse(spectrum, ratio):
 def test_without_noise_nothing_changes():
     truth, _ = released(SPECTRA["power"](7), gaussian(7, 1.0), np.random.default_rng(3))
     np.testing.assert_allclose(shrink(truth, 1e-24).covariance, truth, atol=1e-9)
-    np.testing.assert_allclose(shrink_by_simulation(truth, gaussian(7, 1e-12)).covariance, truth, atol=1e-9)
+    np.testing.assert_allclose(shrink_by_simulation(truth, several(gaussian(7, 1e-12))).covariance, truth, atol=1e-9)
 
 
 def test_pure_noise_is_taken_for_noise():
@@ -259,7 +264,7 @@ def beside_simulation(spectrum, mechanism, d, ratio, runs, factor=1.0):
     for _ in range(runs):
         truth, release = released(values, draw, generator)
         closed = shrink(release, factor * sd**2, excess_of(mechanism, d)).covariance
-        simulated = shrink_by_simulation(release, draw).covariance
+        simulated = shrink_by_simulation(release, several(draw)).covariance
         errors.append([np.linalg.norm(one - truth) for one in (closed, simulated)])
     closed, simulated = np.mean(errors, axis=0)
     return closed / simulated
@@ -346,7 +351,7 @@ def test_bad_arguments_are_refused():
     with refused(InvalidDataError):
         shrink(np.ones((2, 3)), 1.0)
     with refused(InvalidDataError):
-        shrink_by_simulation(np.array([[1.0, np.nan], [np.nan, 1.0]]), draw)
+        shrink_by_simulation(np.array([[1.0, np.nan], [np.nan, 1.0]]), several(draw))
     with refused(InvalidDataError):
         project_psd(np.array([[1.0, 2.0], [0.0, 1.0]]))
     with refused(InvalidParameterError):

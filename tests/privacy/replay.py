@@ -111,7 +111,7 @@ class Meeting:
 
     def split(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the public and the private arguments; a mechanism stands for its parameters."""
-        private = {name: np.array(arguments[name]) for name in self.private}
+        private = {name: _copied(arguments[name]) for name in self.private}
         public = {name: value for name, value in arguments.items() if name not in (*self.private, "generator")}
         if self.owner in MECHANISMS.values():
             public["parameters"] = public["self"].parameters()
@@ -194,21 +194,22 @@ COSTS = {
 }
 
 
-def _one_way(at: Mapping[str, Any], neighbour: Mapping[str, Any]) -> None:
-    moved = set(change(at["counts"], neighbour["counts"]).tolist())
+def _one_way(counts: Any, of_neighbour: Any) -> None:
+    moved = set(change(counts, of_neighbour).tolist())
     if not (moved <= {0.0, 1.0} or moved <= {0.0, -1.0}):
         raise TooFarError(f"one row has moved counts by {sorted(moved)}, where they may move one way by 1")
 
 
 def cost_of_choice(at: Mapping[str, Any], neighbour: Mapping[str, Any]) -> Cost:
-    """Return what a pure search of the first small count costs."""
-    _one_way(at, neighbour)
-    return Cost(float(at["epsilon"]))
+    """Return what a pure search of the first small count costs, in all columns."""
+    for column, of_neighbour in zip(at["counts"], neighbour["counts"], strict=True):
+        _one_way(column, of_neighbour)
+    return Cost(float(len(at["counts"]) * at["epsilon"]))
 
 
 def cost_of_bisection(at: Mapping[str, Any], neighbour: Mapping[str, Any]) -> Cost:
     """Return what a search with Gaussian noise costs: its whole share."""
-    _one_way(at, neighbour)
+    _one_way(at["counts"], neighbour["counts"])
     return Cost(mu_squared=at["self"].scale(1) ** -2)
 
 
@@ -337,6 +338,8 @@ def _without_self(public: Mapping[str, Any]) -> dict[str, Any]:
 def _copied(drawn: Any) -> Any:
     if isinstance(drawn, Mapping):
         return {name: np.array(value) for name, value in drawn.items()}
+    if isinstance(drawn, list | tuple):
+        return [_copied(one) for one in drawn]
     return np.array(drawn) if isinstance(drawn, np.ndarray) else drawn
 
 

@@ -133,7 +133,8 @@ def test_nothing_raises_whatever_the_private_searches_find(estimator, delta, mon
     places = {"first": lambda size: 0, "last": lambda size: size - 1, "any": lambda size: int(generator.integers(size))}
     for place in places.values():
         found = lambda counts, *_, place=place: place(len(counts))  # noqa: E731
-        monkeypatch.setattr(choices, "first_at_most", found)
+        of_columns = lambda columns, *_, found=found: np.array([*map(found, columns)])  # noqa: E731
+        monkeypatch.setattr(choices, "first_at_most", of_columns)
         monkeypatch.setattr(BudgetShare, "first_at_most", lambda self, counts, *_, found=found: found(counts))
         for options in ({}, {"statistic": "clipped"}) if estimator != "ridge" else ({},):
             assert delivered(MAKERS[estimator](epsilon=30.0, delta=delta, **options), rows, monkeypatch)

@@ -76,7 +76,7 @@ def test_the_privacy_loss_is_epsilon_and_no_more(adjacency):
 def test_the_draws_have_the_enumerated_distribution():
     counts, most, n = np.array([12] * 20 + [8] * 6 + [0, 0]), 2, 4000
     for generator in (seeded_generator(3), secure_generator()):
-        drawn = [first_at_most(counts, most, EPSILON, generator) for _ in range(n)]
+        drawn = first_at_most([counts] * n, most, EPSILON, generator)
         seen = np.bincount(drawn, minlength=counts.size)
 
         def fits(scale, seen=seen):
@@ -108,7 +108,7 @@ def audited(seed):
     draws = []
     for i, counts in enumerate((CLOSE, NEIGHBOUR)):
         generator = seeded_generator(seed + i)
-        draws.append([first_at_most(counts, 0, Fraction(1), generator) == 1 for _ in range(3000)])
+        draws.append(first_at_most([counts] * 3000, 0, Fraction(1), generator) == 1)
     return epsilon_lower_bound(*np.array(draws, dtype=float), confidence=1 - 1e-6).epsilon
 
 
@@ -152,7 +152,8 @@ def test_it_is_rarely_more_than_an_octave_off(rows_epsilon, beyond, limit):
 
 
 def test_the_last_rung_is_what_is_left():
-    assert first_at_most(np.full(5, 10**6), 0, Fraction(1), seeded_generator(0)) == 4
+    columns = [np.full(5, 10**6), np.full(1, 7), np.array([10**6, 0, 0])]
+    assert first_at_most(columns, 0, Fraction(1), seeded_generator(0)).tolist() == [4, 0, 1]
     beyond = MagnitudeCounts(1).update(np.full((10**4, 1), 1e300))
     assert choose_magnitudes(beyond, 10, Fraction(1), seeded_generator(0))[0] == NORM_GRID[-1]
 

@@ -38,21 +38,23 @@ def single_precision(rows):
 
 
 def test_the_blas_at_hand_is_conventional():
-    assert conventional_blas()
+    assert conventional_blas(5)
+    assert conventional_blas(5000)
 
 
 @pytest.mark.parametrize("flawed", [strassen, single_precision])
 def test_other_products_are_caught(flawed):
     rows = np.random.default_rng(0).normal(size=(50, 51))
     assert np.allclose(flawed(rows), rows @ rows.T, rtol=1e-4, atol=1e-4)  # a product all the same
-    assert not are_conventional(lambda rows, chosen: flawed(rows)[:, chosen])
+    for n_rows in (64, 512):
+        assert not are_conventional(lambda rows, chosen: flawed(rows)[:, chosen], n_rows=n_rows)
 
 
 @pytest.mark.parametrize("blas", [True, False])
 @pytest.mark.parametrize(("d", "columns"), [(6, 6), (9, 4), (20, 20)])
 def test_products_keep_their_bound(monkeypatch, blas, d, columns):
     """Blocks of few rows, on threads and not, and triangles of fewer columns than rows."""
-    monkeypatch.setattr(certified, "conventional_blas", lambda: blas)
+    monkeypatch.setattr(certified, "conventional_blas", lambda side: blas)
     monkeypatch.setattr(certified, "_BLOCK", 4)
     rng, weights = np.random.default_rng(1), [0.3, -1.7]
     triangles = [np.tril(rng.normal(size=(d, columns))) for _ in weights]
@@ -98,7 +100,7 @@ def test_exp_and_log_are_good_to_four_units():
 
 def test_products_without_blas_are_the_same(monkeypatch):
     first, second = np.arange(12.0).reshape(3, 4), np.arange(8.0).reshape(4, 2)
-    monkeypatch.setattr(certified, "conventional_blas", lambda: False)
+    monkeypatch.setattr(certified, "conventional_blas", lambda side: False)
     assert np.array_equal(certified.plain_product(first, second), first @ second)
     assert np.array_equal(certified.plain_product(first, second[:, 0]), first @ second[:, 0])
 

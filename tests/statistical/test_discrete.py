@@ -11,7 +11,7 @@ import scipy.stats
 from eigenveil.errors import InvalidParameterError
 from eigenveil.sampling import discrete, lazy
 from eigenveil.sampling.certified import Interval, exp_interval
-from eigenveil.sampling.discrete import discrete_gaussian, discrete_laplace, geometric
+from eigenveil.sampling.discrete import discrete_gaussian, discrete_laplace, geometric, geometric_reaches
 from eigenveil.sampling.lazy import LazyUniform
 from eigenveil.sampling.randomness import secure_generator, seeded_generator
 from statistical.constants import ALPHA, PERTURB, N
@@ -105,6 +105,29 @@ def test_geometric_draws_have_their_probabilities(scale, source):
     assert not accepted(sample, geometric, scale * (1 + 2 * PERTURB))
     assert not accepted(sample, geometric, scale * (1 - 2 * PERTURB))
     assert not accepted(sample + 1, geometric, scale)
+
+
+def reached_as_often(limits, scale, generator, n, by):
+    """Tell whether every limit is reached as often as a geometric number of scale `by` reaches it."""
+    reached = geometric_reaches(np.tile(limits, n), scale, generator).reshape(n, -1).sum(axis=0)
+    chances = np.exp(-np.maximum(limits, 0) / by)
+    found = [scipy.stats.binomtest(int(one), n, p).pvalue for one, p in zip(reached, chances, strict=True)]
+    return min(found) > ALPHA
+
+
+@pytest.mark.parametrize("source", [secure_generator, lambda: seeded_generator(12)])
+def test_limits_are_reached_as_often_as_by_geometric_draws(source):
+    limits = np.array([-(10**12), -1, 0, 1, 5, 20, 60, 10**15])
+    assert reached_as_often(limits, 20.0, source(), 50_000, by=20.0)
+    for factor in (1 + PERTURB, 1 - PERTURB):
+        assert not reached_as_often(limits, 20.0, source(), 50_000, by=20.0 * factor)
+
+
+def test_limits_that_are_settled_in_decimals_are_reached_as_often(monkeypatch):
+    monkeypatch.setattr(discrete, "TOLERANCE", 1.0)
+    limits = np.array([-3, 0, 1, 2, 900])
+    assert reached_as_often(limits, 1.5, seeded_generator(9), 1200, by=1.5)
+    assert not reached_as_often(limits, 1.5, seeded_generator(9), 1200, by=2.0)
 
 
 @pytest.mark.parametrize("mechanism", [discrete_laplace, geometric, discrete_gaussian])

@@ -211,11 +211,11 @@ def test_a_part_leaves_the_other_cores_to_the_engine(monkeypatch):
 
     monkeypatch.setattr(units, "ThreadPoolExecutor", no_pool)
     monkeypatch.setattr(numerics, "available_cores", lambda: 8)
-    rows = np.random.default_rng(1).normal(size=(120_000, 20))
+    rows = np.random.default_rng(1).normal(size=(220_000, 20))
     with pytest.raises(InvalidDataError):
         SecondMoments(BOUND, 20).update(rows)
     with dask.config.set(scheduler="synchronous"):
-        assert second_moments(da.from_array(rows, chunks=(120_000, 20)), BOUND).n_rows == 120_000
+        assert second_moments(da.from_array(rows, chunks=(220_000, 20)), BOUND).n_rows == 220_000
 
 
 # Files

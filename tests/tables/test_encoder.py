@@ -147,6 +147,16 @@ def test_a_pandas_frame_of_one_array_is_read_where_it_lies(frame, in_place):
         assert not np.shares_memory(batch.column(1), held)
 
 
+def test_columns_of_one_array_are_read_where_they_lie_beside_others():
+    table = pd.DataFrame(np.arange(60.0).reshape(-1, 3), columns=list("abc")).assign(unit="x", more=1)
+    for columns in (["a", "b", "c"], ["c", "a"], ["b"]):
+        (batch,) = open_table(table, columns=columns).batches()
+        assert np.array_equal(np.asarray(batch), table[columns].to_numpy())
+        assert np.shares_memory(batch.column(0), table[columns[0]].to_numpy())
+    (batch,) = open_table(table, columns=["more", "b"]).batches()
+    assert np.array_equal(np.asarray(batch), table[["more", "b"]].to_numpy())
+
+
 def test_values_outside_the_categories_are_zero_and_tell_nothing(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("sex,age\n F ,1\nf,2\n,3\nsecret,4\nM,5\n")

@@ -163,23 +163,42 @@ def test_encoded_rows_are_grouped_too(tmp_path):
     assert np.array_equal(np.vstack(list(plain.batches())), rows)
 
 
-def test_a_frame_larger_than_the_memory_is_not_copied_whole(monkeypatch):
-    source = open_table(FRAME, privacy_unit="id")
-    source._memory = 8 * N
+@pytest.mark.parametrize("data", [ROWS, np.asfortranarray(ROWS), FRAME[NAMES], pl.DataFrame(FRAME[NAMES])])
+def test_a_table_larger_than_the_memory_is_not_copied_whole(data):
+    for memory in (8 * N, 2**30):
+        source = open_table(data, privacy_unit=IDS)
+        source._memory = memory
+        for _ in range(2):
+            assert privacy_units_of(source.batches()) == REFERENCE
+        assert (source._rows is None) == (memory == 8 * N)
+
+
+def test_rows_that_lie_unit_after_unit_are_not_copied():
+    rows = ROWS[np.argsort(IDS, kind="stable")]
+    source = open_table(rows, privacy_unit=np.sort(IDS))
     assert privacy_units_of(source.batches()) == REFERENCE
-    assert source._rows is None
-    source = open_table(FRAME, privacy_unit="id")
-    assert privacy_units_of(source.batches()) == REFERENCE
-    assert source._rows is not None
+    assert np.shares_memory(source._rows, rows)
 
 
 def test_digests_of_texts_are_those_of_python(monkeypatch):
     texts = pa.array(["", "a", None, "7", "x" * 127, "x" * 128, "x" * 129, "é" * 300, "last"])
-    for some in (texts, texts.slice(3, 4), texts[:0], texts.cast(pa.large_string())):
+    mixed = pa.array([chr(97 + k) * size for k, size in enumerate([256, 0, 8, 257, 9, 7, 1000, 16, 384, 15, 1] * 2)])
+    for some in (texts, texts.slice(3, 4), texts[:0], texts.cast(pa.large_string()), mixed, mixed[5:]):
         found = identifiers._digests(some)
         with monkeypatch.context() as patch:
             patch.setattr(identifiers, "_compiled_digests", lambda: None)
             assert np.array_equal(identifiers._digests(some), found)
+
+
+@pytest.mark.skipif(identifiers._compiled_by_code() is None, reason="nothing was compiled")
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_rows_are_sorted_by_unit_as_scipy_sorts_them(kind):
+    generator = np.random.default_rng(4)
+    for n_rows, n_units in ((1, 1), (2, 2), (1000, 7), (1000, 900)):
+        codes = generator.integers(0, n_units, n_rows).astype(kind)
+        for some in (codes, codes[::-1]):
+            ours, its = identifiers._by_code(some, n_units), identifiers._compiled_by_code()(some, n_units)
+            assert all(map(np.array_equal, ours, its))
 
 
 def test_rows_of_a_person_keep_their_order(tmp_path):

@@ -1,5 +1,6 @@
 """The command line. The overview is printed without loading anything: a terminal should not wait for a list."""
 
+import gc
 import os
 import shutil
 import sys
@@ -49,6 +50,8 @@ _OPTIONS = {
 MOST_COLUMNS = 100
 """Help is never wider than this."""
 _LEFT = 26  # columns for an option and its value; a longer one has a line of its own
+# Modules make objects that stay. To look for cycles among them as often as usual takes a tenth of a short command.
+_OBJECTS_BETWEEN_COLLECTIONS = 10_000
 WRONG_USAGE = 2
 """The exit code of wrong usage, as typer has it."""
 
@@ -113,6 +116,7 @@ def main() -> None:
     if not completes and sys.argv[1:] in ([], ["-h"], ["--help"]):
         print(overview(help_width()))
         raise SystemExit(0 if sys.argv[1:] else WRONG_USAGE)
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     from .commands import app_with
     from .options import run
     from .output import lasting_output

@@ -76,7 +76,8 @@ def plan(
         float | None, typer.Option(help="Also find the number of rows, or the ε, that reaches this loss.")
     ] = None,
     repeats: Annotated[
-        int, typer.Option(help="Simulated fits of each mechanism; a third where it cannot be recommended.")
+        int,
+        typer.Option(help="Simulated fits of the mechanism that is taken; of others, a third where that is enough."),
     ] = 10,
     plot: Annotated[
         Path | None,

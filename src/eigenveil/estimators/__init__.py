@@ -1,11 +1,19 @@
-"""scikit-learn estimators: the one place, with the command line, where private rows meet released values."""
+"""scikit-learn estimators: the one place, with the command line, where private rows meet released values.
 
-from .covariance import PrivateCovariance
-from .local_pca import LocalPCA, LocalSparsePCA
-from .pca import PrivatePCA
-from .ridge import PrivateRidge
-from .scaler import PrivateScaler
-from .sparse_pca import PrivateSparsePCA
+Names are loaded when they are asked for: who fits a PCA does not wait for the local model.
+"""
+
+from typing import TYPE_CHECKING
+
+from .. import lazily
+
+if TYPE_CHECKING:
+    from .covariance import PrivateCovariance
+    from .local_pca import LocalPCA, LocalSparsePCA
+    from .pca import PrivatePCA
+    from .ridge import PrivateRidge
+    from .scaler import PrivateScaler
+    from .sparse_pca import PrivateSparsePCA
 
 __all__ = [
     "LocalPCA",
@@ -16,3 +24,15 @@ __all__ = [
     "PrivateScaler",
     "PrivateSparsePCA",
 ]
+
+_HOMES = {
+    "LocalPCA": "local_pca",
+    "LocalSparsePCA": "local_pca",
+    "PrivateCovariance": "covariance",
+    "PrivatePCA": "pca",
+    "PrivateRidge": "ridge",
+    "PrivateScaler": "scaler",
+    "PrivateSparsePCA": "sparse_pca",
+}
+
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -433,17 +433,24 @@ def _comparisons(source: Source, differences_buffer: MixedDifferences) -> Iterat
 def whole_moments(source: Source, preparation: RowPreparation) -> SecondMoments:
     """Return the exact moments of all rows of a source, to which no more will come."""
     differences_buffer = MixedDifferences(preparation.bound)
-    return with_last_differences(collected_moments(source, preparation, differences_buffer), differences_buffer)
+    moments = collected_moments(source, preparation, differences_buffer)
+    return _closed(moments, differences_buffer) if moments.bound.compares else moments
 
 
 def with_last_differences(moments: SecondMoments, differences_buffer: MixedDifferences) -> SecondMoments:
     """Return the moments with the last rows compared with the first; both arguments stay open for more rows."""
     if not moments.bound.compares:
         return moments
-    seam = SecondMoments(moments.bound, moments.n_features, moments.feature_names)
-    for part in differences_buffer.closing():  # one after the other, each by all cores where it is large
-        seam.update(part)
-    return moments + seam
+    return moments + _closed(
+        SecondMoments(moments.bound, moments.n_features, moments.feature_names), differences_buffer
+    )
+
+
+def _closed(moments: SecondMoments, differences_buffer: MixedDifferences) -> SecondMoments:
+    """Add what compares the last rows with the first, one part after the other, each by all cores where it is large."""
+    for part in differences_buffer.closing():
+        moments.update(part)
+    return moments
 
 
 def row_sizes(source: Source, preparation: RowPreparation, progress: bool | None = None) -> RowSizes:

@@ -46,7 +46,8 @@ REPEATS = 10
 # Intervals and components above the noise are computed from so many fits of the mechanism that is taken, since that
 # takes longer than a fit, and from one fit of the others.
 _READ = 3
-# A mechanism that cannot be recommended gets one fit where the others get so many.
+# A mechanism that cannot be recommended, or does far worse than the one that is taken, gets one fit where the others
+# get so many.
 _BESIDE = 3
 # Below an epsilon that is refused, so many are tried to each octave.
 _STEPS = 4
@@ -89,7 +90,8 @@ def forecast(
     target_loss : float, optional
         A loss between 0 and 1; the forecast then states the number of rows and the epsilon that each mechanism needs.
     repeats : int
-        Simulated fits of each mechanism, at least 2; a third of them where it cannot be recommended.
+        Simulated fits of each mechanism, at least 2; a third of them where it cannot be recommended, or loses far more
+        than the mechanism that the fit takes.
     seed : int
         Seed of the simulation.
     progress : bool
@@ -116,17 +118,19 @@ def forecast(
     auto = _taken(estimator, d, n)
     adjacency = Adjacency.parse(estimator.adjacency)
     scenario = Scenario(d, k, delta, adjacency, tuple(map(float, values)), fits.repeats, seed, fits)
-    forecasts, left_out = [], {}
-    for name in tracked(names, "mechanisms", progress):
+    forecasts, left_out, much = [], {}, math.inf
+    for name in tracked(sorted(names, key=lambda name: name != auto), "mechanisms", progress):
         refusal = MECHANISMS[name].refusal(_delta_for(name, delta))
         if refusal is not None:
             left_out[name] = refusal
             continue
         try:
-            found = fits.forecast(name, n, epsilon, _READ if name == auto else 1)
+            found = fits.forecast(name, n, epsilon, read=_READ if name == auto else 1, much=much)
         except EigenveilError as error:  # noise beyond the integers, no calibration, or too few rows
             left_out[name] = str(error)
             continue
+        if name == auto and found.high is not None:
+            much = found.high
         if target is not None and found.as_asked:
             found = replace(
                 found,
@@ -147,6 +151,18 @@ class _MadeUpTable:
     rows: FloatArray
     true: FloatArray
     generator: np.random.Generator
+
+
+@dataclass(frozen=True)
+class _Effort:
+    """How many fits a forecast is from: all, a few, or a few where these all lose more than `much`.
+
+    What they report is read from the first `read` of them, but only the number above the noise of those that lose more.
+    """
+
+    read: int = 0
+    much: float = math.inf
+    few: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,41 +186,48 @@ class MadeUpFits:
     repeats: int
     seed: int
     _tables: dict[int, list[_MadeUpTable]] = field(default_factory=dict, init=False, repr=False)
-    _found: dict[tuple[str, float, int, int], dict[str, Any]] = field(default_factory=dict, init=False, repr=False)
+    _found: dict[tuple[str, float, int, _Effort], dict[str, Any]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def most(self) -> int:
         """The largest number of rows that are made up."""
         return max(MOST_NUMBERS // self.spectrum.size, 2 * self.spectrum.size)
 
-    def forecast(self, name: str, n_rows: int, epsilon: float, read: int = 1) -> Forecast:
-        """Return what to expect of one mechanism, and what so many of its fits report."""
+    def forecast(
+        self, name: str, n_rows: int, epsilon: float, *, read: int = 1, much: float = math.inf, few: bool = False
+    ) -> Forecast:
+        """Return what to expect of one mechanism, and what so many of its fits report.
+
+        From a third of the fits where few will do, or where all of these lose more than `much`.
+        """
         plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
         route = plan.route(n_rows)
         mechanism, guarantee, how = route.mechanism, route.guarantee, "; ".join(route.in_words())
         as_asked, note = standing(mechanism, guarantee, epsilon, self.estimator.delta)
         if _bounded_publicly(route):
             how += f"; the square of the bound is {1 / self.spectrum.sum():.3g} times the mean squared norm of a row"
-        numbers, approximation = self._numbers(name, plan, n_rows, epsilon, read)
+        numbers, approximation = self._numbers(name, plan, n_rows, epsilon, _Effort(read, much, few))
         note = "; ".join(filter(None, (note, approximation)))
         return Forecast(mechanism=name, guarantee=guarantee, as_asked=as_asked, note=note, preparation=how, **numbers)
 
     def mean_loss(self, name: str, n_rows: int, epsilon: float) -> float:
         """Return the mean loss alone, which is quicker."""
         plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
-        return float(self._numbers(name, plan, n_rows, epsilon, 0)[0]["mean"])
+        return float(self._numbers(name, plan, n_rows, epsilon, _Effort())[0]["mean"])
 
-    def _numbers(self, name: str, plan: Plan, n_rows: int, epsilon: float, read: int) -> tuple[dict[str, Any], str]:
-        """Return the fields of a forecast, with what is reported by so many fits, and how they are approximated."""
+    def _numbers(
+        self, name: str, plan: Plan, n_rows: int, epsilon: float, effort: _Effort
+    ) -> tuple[dict[str, Any], str]:
+        """Return the fields of a forecast, and how they are approximated."""
         mechanism = plan.route(n_rows).mechanism
         if self.spectrum.size > WIDEST:
             return self._to_first_order(plan.route(n_rows), n_rows), _FORMULA
         if n_rows <= self.most:
-            return self._average(name, epsilon, n_rows, read), ""
+            return self._average(name, epsilon, n_rows, effort), ""
         wanted = tried = epsilon * _epsilon_factor(mechanism, n_rows / self.most)
         while True:
             try:
-                numbers = self._average(name, tried, self.most, read)
+                numbers = self._average(name, tried, self.most, effort)
                 return numbers, "" if tried == wanted or mechanism.baseline else _MORE_NOISE
             except EigenveilError:  # beyond the largest epsilon that the mechanism can be made for, or be sure of
                 # The same steps for all, so that the largest one that is possible is found once.
@@ -233,14 +256,14 @@ class MadeUpFits:
         model.set_params(mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options, ledger=None)
         return model
 
-    def _average(self, name: str, epsilon: float, n_rows: int, read: int) -> dict[str, Any]:
+    def _average(self, name: str, epsilon: float, n_rows: int, effort: _Effort) -> dict[str, Any]:
         """Return the fields of a forecast from fits; a tenth of epsilon and of the rows may come to the same fits."""
-        question = name, float(f"{epsilon:.12g}"), n_rows, read
+        question = name, float(f"{epsilon:.12g}"), n_rows, effort
         if question not in self._found:
-            self._found[question] = expected(self._outcomes(self._model(name, epsilon), n_rows, read))
+            self._found[question] = expected(self._outcomes(self._model(name, epsilon), n_rows, effort))
         return self._found[question]
 
-    def _outcomes(self, model: PrivatePCA, n_rows: int, read: int) -> list[Outcome]:
+    def _outcomes(self, model: PrivatePCA, n_rows: int, effort: _Effort) -> list[Outcome]:
         # What ranges are does not matter, only how long rows are beside them.
         ranges = (-1.0, 1.0) if _has_ranges(self.estimator) else None
         model = clone(model).set_params(schema=None, bounds=ranges, privacy_unit=None)
@@ -248,14 +271,25 @@ class MadeUpFits:
         route = plan.route(n_rows)
         unit = route.rule.norm if _bounded_publicly(route) else 1.0
         recommendable, _ = standing(route.mechanism, route.guarantee, model.epsilon, model.delta)
-        repeats = self.repeats if recommendable else max(2, self.repeats // _BESIDE)
-        outcomes = []
-        for at, table in enumerate(self._made_up(n_rows)[:repeats]):
+        few = max(2, self.repeats // _BESIDE)
+        outcomes: list[Outcome] = []
+        releases: list[Release] = []
+        loses_much = False
+        for table in self._made_up(n_rows):
+            if len(outcomes) == few:
+                loses_much = min(outcome.loss for outcome in outcomes) > effort.much
+                if effort.few or loses_much or not recommendable:
+                    break
             with warnings.catch_warnings(), one_blas_thread():  # several would wait for one another at this size
                 warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
-                model.set_params(random_state=copy.deepcopy(table.generator))
-                release = model._planned(table.rows * unit, plan).run()
-                outcomes.append(_outcome(release, table.true, read=at < read))
+                model.random_state = copy.deepcopy(table.generator)
+                release = model._planned(table.rows if unit == 1 else table.rows * unit, plan).run()
+                outcomes.append(Outcome.of(release.spectrum.directions, table.true))
+                releases += [release] if len(releases) < effort.read else []
+        with warnings.catch_warnings(), one_blas_thread():
+            warnings.simplefilter("ignore")
+            for at, release in enumerate(releases):
+                outcomes[at] = replace(outcomes[at], reported=_reported(release, whole=not loses_much))
         return outcomes
 
     def _made_up(self, n_rows: int) -> list[_MadeUpTable]:
@@ -290,20 +324,22 @@ def _true_matrix(estimator: PrivatePCA, rows: FloatArray) -> FloatArray:
     return np.asarray(true / np.outer(sizes, sizes))
 
 
-def _outcome(release: Release, true: FloatArray, read: bool) -> Outcome:
-    """Return what a release comes to beside the matrix of its rows, in any unit."""
-    shares = release.explained_variance_ratio if read else None
+def _reported(release: Release, whole: bool) -> Reported | None:
+    """Return what a release reports of its components, or only how many are above the noise; None without variances."""
+    above_noise = release.spectrum.n_above_noise if release.matrix.has_known_noise else None
+    if not whole:
+        return Reported(above_noise=above_noise)
+    shares = release.explained_variance_ratio
     if shares is None:
-        return Outcome.of(release.spectrum.directions, true)
-    ends, whole = release.spectrum.explained_variance_ratio_interval, release.spectrum.captured_variance_ratio_interval
-    reported = Reported(
+        return None
+    ends, total = release.spectrum.explained_variance_ratio_interval, release.spectrum.captured_variance_ratio_interval
+    return Reported(
         shares=shares,
         half_widths=None if ends is None else np.diff(ends)[:, 0] / 2,
         total=release.spectrum.captured_variance_ratio or 0.0,
-        total_half_width=None if whole is None else float(whole[1] - whole[0]) / 2,
-        above_noise=release.spectrum.n_above_noise if release.matrix.has_known_noise else None,
+        total_half_width=None if total is None else float(total[1] - total[0]) / 2,
+        above_noise=above_noise,
     )
-    return Outcome.of(release.spectrum.directions, true, reported)
 
 
 def _taken(estimator: PrivatePCA, n_features: int, n_rows: int) -> str | None:

@@ -16,7 +16,7 @@ from ..releases.origin import RegressionRequest, Request
 from ..releases.record import Release
 from ..releases.regression import Regression
 from ..releases.summary import Summary
-from ..tables.frames import as_frame
+from ..tables.frames import ColumnsReader, as_frame
 from ..tables.schema import Schema
 from .base import PrivateEstimator, ReleaseAttribute, names_unknown_parameters, passes_once
 from .inputs import available_where, checked_pair, of_rows
@@ -291,24 +291,22 @@ def _position(target: Any, n_features: int, feature_names: tuple[str, ...] | Non
 def _with_target(X: Any, y: Any) -> tuple[Any, int | None]:
     """Return the rows [x, y], and the number of targets where y is a table of them.
 
-    The rows are a frame with last columns where X is one with names, so that bounds may name them.
+    The rows are columns with names where X is a frame with names, so that bounds may name them.
     """
     rows, targets = checked_pair(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=0)
     n_targets = targets.shape[1] if targets.ndim == 2 else None
     targets = targets.reshape(len(targets), -1) if len(targets) else targets.reshape(0, n_targets or 1)
     if scipy.sparse.issparse(rows):
         return scipy.sparse.hstack([rows, targets], format="csr"), n_targets
-    table, frame = np.hstack([rows, targets]), as_frame(X)
+    frame = as_frame(X)
     if frame is None or not all(isinstance(name, str) for name in frame.columns):
-        return table, n_targets
-    import narwhals as nw
-
+        return np.hstack([rows, targets]), n_targets
     names = list(frame.columns)
     for name in _names_of(y, n_targets):
         while name in names:
             name += "_"
         names.append(name)
-    return nw.from_numpy(table, names, backend=frame.implementation).to_native(), n_targets
+    return ColumnsReader(dict(zip(names, [*rows.T, *targets.T], strict=True))), n_targets
 
 
 def _names_of(y: Any, n_targets: int | None) -> list[str]:

@@ -14,7 +14,7 @@ from ..accounting.sensitivity import counts_l1, counts_squared
 from ..errors import CapacityError, InvalidParameterError, one_of, positive_number, probability_below_one
 from ..guarantee import Adjacency, Guarantee, Numerics, Unit
 from ..numerics import IntArray
-from ..sampling.discrete import discrete_laplace, geometric
+from ..sampling.discrete import discrete_laplace, geometric, geometric_reaches
 from ..sampling.matrices import FARTHEST
 from .budget import BudgetShare
 
@@ -37,38 +37,41 @@ def noise_scale(epsilon: Fraction) -> Fraction:
     return max(scale, _LEAST_SCALE)
 
 
-def first_at_most(counts: IntArray, most: int, epsilon: Fraction, generator: np.random.Generator) -> int:
-    """Return the first place where a count, less noise, is at most `most`, less noise; the last place if there is none.
+def first_at_most(counts: Sequence[IntArray], most: int, epsilon: Fraction, generator: np.random.Generator) -> IntArray:
+    """Return for every column the first place where a count, less noise, is at most `most`, less noise.
 
-    AboveThreshold (Dwork et al. 2009) with one-sided noise: the first i with ``counts[i] - v_i <= most - z``, where z
-    and all v_i are geometric, P(j) proportional to exp(-epsilon j / 2).
+    The last place if there is none. AboveThreshold (Dwork et al. 2009) with one-sided noise: the first i with
+    ``counts[i] - v_i <= most - z``, where z and all v_i are geometric, P(j) proportional to exp(-epsilon j / 2). Of v_i
+    only that is asked, which is a coin.
 
     Formal guarantee
     ----------------
-    Pure epsilon where one row moves all counts one way, each by at most 1, which holds for both relations where they
-    count the rows beyond a growing bound. Proof: docs/research/row_bound.md.
+    Pure epsilon for each column, where one row moves all of its counts one way, each by at most 1, which holds for both
+    relations where they count the rows beyond a growing bound. Proof: docs/research/row_bound.md.
 
     Parameters
     ----------
-    counts : ndarray of int64
-        The private counts, in the order in which they are asked.
+    counts : sequence of ndarray of int64
+        The private counts of every column, in the order in which they are asked.
     most : int
         A public number.
     epsilon : Fraction
-        The cost of the choice.
+        The cost of the choice in one column.
     generator : numpy.random.Generator
 
     Examples
     --------
     >>> counts = np.array([5000, 5000, 3000, 40, 0, 0])
-    >>> first_at_most(counts, 500, Fraction(1), np.random.default_rng(0))
-    3
+    >>> first_at_most([counts], 500, Fraction(1), np.random.default_rng(0))
+    array([3])
     """
-    noise = geometric(_float_scale(epsilon), counts.size, generator)
-    # One for the threshold, and one for every count but the last, whose place is what is left.
-    low_enough = np.ones(counts.size, dtype=bool)
-    np.less_equal(counts[:-1] - noise[1:], most - noise[0], out=low_enough[:-1])
-    return int(low_enough.argmax())
+    scale = _float_scale(epsilon)
+    noise = geometric(scale, len(counts), generator)
+    # For every count but the last, whose place is what is left.
+    limits = [column[:-1] + (z - most) for column, z in zip(counts, noise, strict=True)]
+    low_enough = geometric_reaches(np.concatenate(limits), scale, generator)
+    ends = np.cumsum([one.size for one in limits])
+    return np.array([np.append(one, True).argmax() for one in np.split(low_enough, ends[:-1])])
 
 
 @lru_cache(maxsize=64)  # the same for all columns of a search
@@ -95,8 +98,7 @@ class PureSearch:
 
     def places(self, counts: Sequence[IntArray], most: int, generator: np.random.Generator) -> IntArray:
         """Return, for each column of falling counts, the first place that comes to `most`."""
-        each = self.epsilon / len(counts)
-        return np.array([first_at_most(column, most, each, generator) for column in counts])
+        return first_at_most(counts, most, self.epsilon / len(counts), generator)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError
 from ..numerics import FloatArray
-from .kernels import EXACT_LIMIT, Rows, RowsByColumn, integers, is_read_in_place
+from .kernels import EXACT_LIMIT, Rows, RowsByColumn, integers, is_read_in_place, put_rows
 from .numpy_kernels import EXACT_INTEGER_BITS as EXACT_INTEGER_BITS
 from .numpy_kernels import SINGLE_BITS, clip, squared_norms, units_together, weigh
 from .numpy_kernels import integer_rows as integer_rows
@@ -75,6 +75,11 @@ class RowBound(RowRule):
         shift = None if self.shift is None else np.asarray(self.shift)
         return quantize_values(self, rows, self.grid_factor, shift, rows.shape[1], out)
 
+    def long_integers(self, rows: FloatArray) -> FloatArray:
+        """Return what `single_integers` makes of dense rows that are all too long for the exact square of a norm."""
+        shift = None if self.shift is None else np.asarray(self.shift)
+        return _rescaled(self, rows, self.grid_factor, shift, rows.shape[1], np.arange(len(rows)))
+
     def bound_units(self, integers: FloatArray, units: Units) -> FloatArray:
         """Bring the integer rows of `quantize_values` to the bound of whole units, in place; return their constants."""
         if units.starts is None:
@@ -132,9 +137,7 @@ def quantize_values(
         return grid
     long_rows = np.flatnonzero(every | ~(squared < EXACT_LIMIT))  # the negation also catches NaN
     # The first row once more, for nothing: so the time does not tell whether any row is long.
-    directions = _rescaled(bound, rows, factor, shift, n_features, np.append(long_rows, 0))
-    clip(directions, squared_norms(directions), np.ones(len(directions), dtype=bool), bits)
-    grid[long_rows] = directions[:-1]
+    grid[long_rows] = _rescaled(bound, rows, factor, shift, n_features, np.append(long_rows, 0))[:-1]
     return grid
 
 
@@ -147,6 +150,17 @@ def rows_as_they_lie(batch: Any) -> Rows:
     """Return a batch that the compiled passes read in place, else a copy in dense float64."""
     in_place = isinstance(batch, RowsByColumn) or (type(batch) is np.ndarray and batch.ndim == 2)
     return batch if in_place and is_read_in_place(batch.dtype) else dense_rows(batch)
+
+
+def row_by_row(batch: Any) -> FloatArray:
+    """Return a batch as dense float64, each row in one piece: as it lies, or as a copy."""
+    if isinstance(batch, RowsByColumn):
+        rows = np.empty(batch.shape)
+        put_rows(batch, np.arange(batch.shape[0]), rows)
+        return rows
+    rows = dense_rows(batch)
+    in_pieces = rows.shape[1] > 1 and rows.strides[1] != rows.itemsize
+    return np.ascontiguousarray(rows) if in_pieces or not rows.flags.aligned else rows
 
 
 def finite_rows(batch: Any) -> FloatArray:
@@ -165,10 +179,10 @@ def _rescaled(
     n_features: int,
     which: NDArray[np.intp],
 ) -> FloatArray:
-    """Return the directions of rows of any length as integers whose squared norm is exact.
+    """Return rows of any length as integers, brought to norm 2^`single_bits` or just below.
 
     Works on mantissas and exponents apart, so nothing overflows, and brings the largest entry of every row
-    just below 2^e with d * 4^e <= 2^53.
+    just below 2^e with d * 4^e <= 2^53 first: so its squared norm is exact.
     """
     chosen = rows[which].astype(np.float64)
     finite = np.isfinite(chosen).all(axis=1)
@@ -184,4 +198,6 @@ def _rescaled(
     exponent[mantissa == 0] = np.iinfo(exponent.dtype).min // 4
     target = target_exponent(n_features)
     steps = exponent - exponent.max(axis=1, keepdims=True) + target
-    return np.asarray(np.trunc(np.ldexp(mantissa, np.maximum(steps, -2000))))
+    directions = np.asarray(np.trunc(np.ldexp(mantissa, np.maximum(steps, -2000))))
+    clip(directions, squared_norms(directions), np.ones(len(directions), dtype=bool), bound.single_bits)
+    return directions

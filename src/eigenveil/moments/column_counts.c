@@ -4,30 +4,14 @@
 
 #include "table.h"
 
-#define MANTISSA 0x000fffffffffffffLL
-#define ROOT_OF_TWO 0x0006a09e667f3bcdLL /* the mantissa of sqrt(2) */
-#define CHUNK 64 /* columns whose places are found before they are counted */
-#define AHEAD 8  /* rows that are fetched before they are asked for */
+#define FLAT 512 /* entries whose bins are found before they are counted, of as many columns as there are */
+#define CARRIES_AT_ROOT (0x0010000000000000LL - 0x0006a09e667f3bcdLL) /* 2^52 less the mantissa of sqrt(2) */
 
-/* Note in the first bit of one of LANES numbers whether one of d numbers is NaN or infinite. */
-INLINE void note_not_finite(const double *restrict row, size_t d, uint64_t *restrict beyond)
-{
-#define BEYOND(WIDTH)                                                                                                  \
-    for (size_t k = 0; k < (WIDTH); k++) beyond[k] |= beyond_float(row[j + k]);
-    BY_LANES(BEYOND);
-}
-
-INLINE int noted(const uint64_t *beyond)
-{
-    uint64_t any = 0;
-    for (size_t k = 0; k < LANES; k++) any |= beyond[k];
-    return (int)(any >> 63);
-}
-
-/* Return how many of the points 2^(h/2), h from `first` on, do not exceed the number of these bits, within the ends. */
+/* Return how many of the points 2^(h/2), h from `first` on, do not exceed the number of these bits, within the ends:
+   twice its exponent, and one more from the mantissa of sqrt(2) on, where the sum below carries. */
 INLINE int64_t place_of(int64_t bits, int64_t first, int64_t last_place)
 {
-    int64_t place = 2 * ((bits >> 52) - 1023) + ((bits & MANTISSA) >= ROOT_OF_TWO) + 1 - first;
+    int64_t place = (bits >> 52) + ((bits + CARRIES_AT_ROOT) >> 52) - (2 * 1023 - 1 + first);
     place = place < 0 ? 0 : place;
     return place > last_place ? last_place : place;
 }
@@ -40,76 +24,99 @@ INLINE int64_t value_place(double number, int64_t first, int64_t n_values)
     return place_of((bits & INT64_MAX) - 1 + negative, first, n_values - 1) + negative * n_values;
 }
 
-/* Count every entry of some columns by its size and sign, and half the distance of the entries of two rows, the first
-   with the second, the third with the fourth. A last odd row has no partner. Return whether an entry of any column is
-   NaN or infinite. `pairs` has n_pairs bins a column, `values` twice n_values. */
-FOR_EVERY_PROCESSOR
-int eigenveil_count_pairs(const double *const *restrict rows, size_t n, size_t d, const int64_t *restrict columns,
-                          size_t n_columns, int64_t first_pair, size_t n_pairs, int64_t first_value, size_t n_values,
-                          int64_t *restrict pairs, int64_t *restrict values)
+/* Bins for every column: of half the distances of pairs, and of positive and of negative entries. */
+struct pair_bins {
+    int64_t first_pair, n_pairs, first_value, n_values;
+    int32_t *pairs, *values;
+};
+
+/* Count entries by their size and sign, and half the distances of those of two rows. `columns` has the column of each.
+   Return whether one is NaN or infinite. */
+INLINE int count_entries(const double *restrict one, const double *restrict other, size_t many,
+                         const int32_t *restrict columns, const struct pair_bins *bins)
 {
-    uint64_t beyond = 0;
-    for (size_t i = 0; i < n; i += 2) {
-        const double *one = rows[i], *other = i + 1 < n ? rows[i + 1] : one;
-        if (i + AHEAD + 1 < n)
-            for (size_t j = 0; j < d; j += 8) {
-                __builtin_prefetch(rows[i + AHEAD] + j);
-                __builtin_prefetch(rows[i + AHEAD + 1] + j);
-            }
-        for (size_t j = 0; j < d; j++) beyond |= beyond_float(one[j]) | beyond_float(other[j]);
-        for (size_t start = 0; start < n_columns; start += CHUNK) {
-            size_t many = n_columns - start < CHUNK ? n_columns - start : CHUNK;
-            int64_t apart[CHUNK], of_one[CHUNK], of_other[CHUNK];
-            for (size_t k = 0; k < many; k++) {
-                double x = one[columns[start + k]], y = other[columns[start + k]];
-                apart[k] = place_of(bits_of(fabs(0.5 * x - 0.5 * y)) - 1, first_pair, (int64_t)n_pairs - 1);
-                of_one[k] = value_place(x, first_value, (int64_t)n_values);
-                of_other[k] = value_place(y, first_value, (int64_t)n_values);
-            }
-            for (size_t k = 0; k < many; k++) values[(start + k) * 2 * n_values + (size_t)of_one[k]]++;
-            if (i + 1 == n) continue;
-            for (size_t k = 0; k < many; k++) {
-                values[(start + k) * 2 * n_values + (size_t)of_other[k]]++;
-                pairs[(start + k) * n_pairs + (size_t)apart[k]]++;
-            }
-        }
+    int64_t first_pair = bins->first_pair, n_pairs = bins->n_pairs, beyond = 0;
+    int64_t first_value = bins->first_value, n_values = bins->n_values;
+    int32_t apart[FLAT], of_one[FLAT], of_other[FLAT];
+    for (size_t k = 0; k < many; k++) {
+        double x = one[k], y = other[k];
+        int32_t pairs_before = columns[k] * (int32_t)n_pairs, values_before = columns[k] * (int32_t)(2 * n_values);
+        beyond |= not_finite(x) | not_finite(y);
+        apart[k] = pairs_before + (int32_t)place_of(bits_of(fabs(0.5 * x - 0.5 * y)) - 1, first_pair, n_pairs - 1);
+        of_one[k] = values_before + (int32_t)value_place(x, first_value, n_values);
+        of_other[k] = values_before + (int32_t)value_place(y, first_value, n_values);
     }
-    return (int)(beyond >> 63);
+    for (size_t k = 0; k < many; k++) {
+        bins->values[of_one[k]]++;
+        bins->values[of_other[k]]++;
+        bins->pairs[apart[k]]++;
+    }
+    return beyond != 0;
 }
 
-/* The same of whole columns that lie apart, each in one piece: rows are paired by their places in `order`. The bins of a
-   column stay in the first cache. Those of the two numbers of a pair are apart, so that none waits for the other. */
+/* Count an entry that has no partner by its size and sign. */
+INLINE int count_single(double entry, size_t column, const struct pair_bins *bins)
+{
+    int64_t place = value_place(entry, bins->first_value, bins->n_values);
+    bins->values[(int64_t)column * 2 * bins->n_values + place]++;
+    return not_finite(entry) != 0;
+}
+
+/* Count the entries of some columns of all rows, and half the distances of those of two rows: the first with the second,
+   the third with the fourth. A last odd row has no partner. Return whether an entry is NaN or infinite. */
+FOR_EVERY_PROCESSOR
+int eigenveil_count_pairs(const double *const *restrict rows, size_t n, const int64_t *restrict columns,
+                          size_t n_columns, const struct pair_bins *bins)
+{
+    int beyond = 0;
+    for (size_t start = 0; start < n_columns; start += FLAT) {
+        size_t now = n_columns - start < FLAT ? n_columns - start : FLAT, group = FLAT / now;
+        double one[FLAT], other[FLAT];
+        int32_t of[FLAT];
+        group = group > LANES ? group / LANES * LANES : group; /* pairs of rows, so that registers are full */
+        for (size_t k = 0; k < group * now; k++) of[k] = (int32_t)(start + k % now);
+        for (size_t i = 0; i + 1 < n; i += 2 * group) {
+            size_t many = (n - i) / 2 < group ? (n - i) / 2 : group, at = 0;
+            for (size_t pair = i; pair < i + 2 * many; pair += 2) {
+                const double *x = rows[pair], *y = rows[pair + 1];
+                if (pair + AHEAD + 1 < n) {
+                    fetch(rows[pair + AHEAD] + columns[start], now);
+                    fetch(rows[pair + AHEAD + 1] + columns[start], now);
+                }
+                for (size_t k = 0; k < now; k++, at++) {
+                    one[at] = x[columns[start + k]];
+                    other[at] = y[columns[start + k]];
+                }
+            }
+            beyond |= count_entries(one, other, at, of, bins);
+        }
+    }
+    for (size_t k = 0; n % 2 && k < n_columns; k++) beyond |= count_single(rows[n - 1][columns[k]], k, bins);
+    return beyond;
+}
+
+/* The same of whole columns that lie apart, each in one piece: rows are paired by their places in `order`. */
 FOR_EVERY_PROCESSOR
 int eigenveil_count_pairs_by_column(const double *const *restrict columns, size_t n_columns,
-                                    const int64_t *restrict order, size_t n, int64_t first_pair, size_t n_pairs,
-                                    int64_t first_value, size_t n_values, int64_t *restrict pairs,
-                                    int64_t *restrict values, int64_t *restrict others)
+                                    const int64_t *restrict order, size_t n, const struct pair_bins *bins)
 {
-    uint64_t beyond[LANES] = {0};
-    for (size_t k = 0; k < n_columns; k++, pairs += n_pairs, values += 2 * n_values) {
+    int beyond = 0;
+    for (size_t k = 0; k < n_columns; k++) {
         const double *column = columns[k];
-        memset(others, 0, 2 * n_values * sizeof *others);
-        for (size_t start = 0; start < n; start += 2 * CHUNK) {
-            size_t many = n - start < 2 * CHUNK ? n - start : 2 * CHUNK;
-            double numbers[2 * CHUNK];
-            int64_t apart[CHUNK], of_all[2 * CHUNK];
-            for (size_t i = 0; i < many; i++) numbers[i] = column[order[start + i]];
-            note_not_finite(numbers, many, beyond);
-            for (size_t i = 0; i < many; i++)
-                of_all[i] = value_place(numbers[i], first_value, (int64_t)n_values);
-            for (size_t i = 0; i < many / 2; i++)
-                apart[i] = place_of(bits_of(fabs(0.5 * numbers[2 * i] - 0.5 * numbers[2 * i + 1])) - 1, first_pair,
-                                    (int64_t)n_pairs - 1);
-            for (size_t i = 0; i < many / 2; i++) {
-                values[of_all[2 * i]]++;
-                others[of_all[2 * i + 1]]++;
-                pairs[apart[i]]++;
+        double one[FLAT], other[FLAT];
+        int32_t of[FLAT];
+        for (size_t i = 0; i < FLAT; i++) of[i] = (int32_t)k;
+        for (size_t start = 0; start + 1 < n; start += 2 * FLAT) {
+            size_t many = (n - start) / 2 < FLAT ? (n - start) / 2 : FLAT;
+            for (size_t i = 0; i < many; i++) {
+                one[i] = column[order[start + 2 * i]];
+                other[i] = column[order[start + 2 * i + 1]];
             }
-            if (many % 2) values[of_all[many - 1]]++;
+            beyond |= count_entries(one, other, many, of, bins);
         }
-        for (size_t i = 0; i < 2 * n_values; i++) values[i] += others[i];
+        if (n % 2) beyond |= count_single(column[order[n - 1]], k, bins);
     }
-    return noted(beyond);
+    return beyond;
 }
 
 /* Return how many of n ascending points are below x. */
@@ -126,20 +133,22 @@ INLINE int32_t points_below(const double *points, int32_t n, double x)
     return first;
 }
 
-/* Put how many of the even points of its column are below an entry into `below`, and note in `near` whether that is in
-   doubt: where an entry is as near to a point as rounding may move it. Of NaN it is 0. */
-INLINE void even_points_below(const double *restrict row, size_t d, const double *restrict low,
-                              const double *restrict per_step, const double *restrict n_points, double doubt,
-                              int32_t *restrict below, int64_t *restrict near)
+/* Put the bins of entries into `places`: how many of the even points of its column are below an entry, and the bins of
+   the columns before. Return 1 where that is in doubt, an entry being as near to a point as rounding may move it, and 2
+   where one is NaN or infinite. */
+INLINE int even_places(const double *restrict entries, size_t many, const double *restrict low,
+                       const double *restrict per_step, const double *restrict n_points,
+                       const int32_t *restrict before, double doubt, int32_t *restrict places)
 {
-#define BELOW(WIDTH)                                                                                                   \
-    for (size_t k = 0; k < (WIDTH); k++) {                                                                             \
-        double number = (row[j + k] - low[j + k]) * per_step[j + k], up = ceil(number);                                \
-        near[k] |= fabs(number - rint(number)) <= doubt ? 1 : 0;                                                       \
-        up = up > 0.0 ? up : 0.0;                                                                                      \
-        below[j + k] = (int32_t)(up < n_points[j + k] ? up : n_points[j + k]);                                         \
+    int64_t near = 0, beyond = 0;
+    for (size_t k = 0; k < many; k++) {
+        double number = (entries[k] - low[k]) * per_step[k], up = ceil(number);
+        near |= fabs(number - rint(number)) <= doubt ? 1 : 0;
+        beyond |= not_finite(entries[k]);
+        up = up > 0.0 ? up : 0.0;
+        places[k] = before[k] + (int32_t)(up < n_points[k] ? up : n_points[k]);
     }
-    BY_LANES(BELOW);
+    return (near ? 1 : 0) | (beyond ? 2 : 0);
 }
 
 /* Return how many of n ascending points are below x: `guess`, or one more, or one less. */
@@ -149,44 +158,47 @@ INLINE int32_t points_below_near(const double *points, int32_t n, double x, int3
     return guess + ((guess < n) & (points[after] < x)) - ((guess > 0) & !(points[before] < x));
 }
 
-/* Count every entry by the points of its column that are below it. `starts` says where the points of a column begin; it
-   has one bin more than `n_points`. Return whether an entry is NaN or infinite.
+/* Count every entry by the points of its column that are below it, in one bin more than it has points. `starts` says
+   where the points of a column begin, `before` how many bins the columns before it have. What is known of every column
+   is listed for the columns of one row or of several, `width` entries, so that registers are full where rows are short.
+   Return whether an entry is NaN or infinite.
 
    Points are even if point k of every column, from 0 on, comes to (point - low) * per_step within `doubt` of k, and that
    is at most 1/4. A larger number never comes to less, so that only those that come so near to a point are compared. */
 FOR_EVERY_PROCESSOR
 int eigenveil_count_columns(const struct table *table, double *restrict room, const double *restrict points,
                             const int64_t *restrict starts, const double *restrict n_points, double doubt,
-                            const double *restrict low, const double *restrict per_step, int64_t *restrict bins)
+                            const double *restrict low, const double *restrict per_step,
+                            const int32_t *restrict before, size_t width, int32_t *restrict bins)
 {
-    int whole = in_rows(table);
+    int whole = in_rows(table), found = 0;
     size_t d = table->d;
-    uint64_t beyond[LANES] = {0};
     for (size_t first = 0; first < table->n; first += TILE) {
-        size_t many = table->n - first < TILE ? table->n - first : TILE;
+        size_t many = table->n - first < TILE ? table->n - first : TILE, now;
         ptrdiff_t step;
-        const double *rows = rows_from(table, whole, first, many, room, &step);
-        for (size_t i = 0; i < many; i++) note_not_finite(rows + (ptrdiff_t)i * step, d, beyond);
-        for (size_t start = 0; start < d; start += CHUNK) {
-            size_t now = d - start < CHUNK ? d - start : CHUNK;
-            int32_t below[TILE][CHUNK];
-            int64_t near[LANES] = {0}, any = 0;
-            for (size_t i = 0; i < many; i++)
-                even_points_below(rows + (ptrdiff_t)i * step + start, now, low + start, per_step + start,
-                                  n_points + start, doubt, below[i], near);
-            for (size_t k = 0; k < LANES; k++) any |= near[k];
-            for (size_t i = 0; any && i < many; i++)
-                for (size_t k = 0; k < now; k++) {
-                    double x = rows[(ptrdiff_t)i * step + (ptrdiff_t)(start + k)];
-                    const double *own = points + starts[start + k];
-                    int32_t n = (int32_t)n_points[start + k];
-                    below[i][k] = doubt <= 0.25 ? points_below_near(own, n, x, below[i][k]) : points_below(own, n, x);
-                }
-            for (size_t i = 0; i < many; i++)
-                for (size_t k = 0; k < now; k++) bins[starts[start + k] + (int64_t)(start + k) + below[i][k]]++;
+        const double *entries = rows_from(table, whole, first, many, room, &step);
+        if (step != (ptrdiff_t)d) {
+            load(table, whole, first, many, room);
+            entries = room;
+        }
+        for (size_t at = 0; at < many * d; at += now) {
+            size_t column = at % width;
+            int32_t places[FLAT];
+            now = width - column < FLAT ? width - column : FLAT;
+            now = many * d - at < now ? many * d - at : now;
+            int of_these = even_places(entries + at, now, low + column, per_step + column, n_points + column,
+                                       before + column, doubt, places);
+            for (size_t k = 0; of_these & 1 && k < now; k++) {
+                const double *own = points + starts[column + k];
+                int32_t n = (int32_t)n_points[column + k], guess = places[k] - before[column + k];
+                places[k] = before[column + k] + (doubt <= 0.25 ? points_below_near(own, n, entries[at + k], guess)
+                                                                : points_below(own, n, entries[at + k]));
+            }
+            for (size_t k = 0; k < now; k++) bins[places[k]]++;
+            found |= of_these;
         }
     }
-    return noted(beyond);
+    return found >> 1;
 }
 
 /* Count the entries of every column above each of a few points: the first of all columns, then the second of all. */
@@ -196,18 +208,18 @@ int eigenveil_count_few(const struct table *table, double *restrict room, const 
 {
     int whole = in_rows(table);
     size_t d = table->d;
-    uint64_t beyond[LANES] = {0};
+    int64_t beyond = 0;
     for (size_t first = 0; first < table->n; first += TILE) {
         size_t many = table->n - first < TILE ? table->n - first : TILE;
         ptrdiff_t step;
         const double *rows = rows_from(table, whole, first, many, room, &step);
         for (size_t i = 0; i < many; i++, rows += step) {
-            note_not_finite(rows, d, beyond);
+            for (size_t j = 0; j < d; j++) beyond |= not_finite(rows[j]);
             for (size_t k = 0; k < n_points; k++)
                 for (size_t j = 0; j < d; j++) above[k * d + j] += rows[j] > points[k * d + j];
         }
     }
-    return noted(beyond);
+    return beyond != 0;
 }
 
 /* Put the places from 0 to n - 1 in the order of the hashes of the words from `first` on, by the leading bits of these

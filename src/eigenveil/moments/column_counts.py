@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InvalidDataError
 from ..numerics import FloatArray, IntArray
 from . import kernels
-from .bound import NOT_FINITE, dense_rows, finite_rows, rows_as_they_lie
+from .bound import NOT_FINITE, dense_rows, finite_rows, row_by_row, rows_as_they_lie
 from .comparisons import block_rows, chosen_rows, public_order
 from .counts import RowSizes
 from .kernels import Rows, RowsByColumn
@@ -37,6 +37,10 @@ SIZES = _halves_of_octaves(_FIRST_SIZE, 200)
 _VALUES = _halves_of_octaves(_FIRST_VALUE, _LAST_VALUE)
 # So few points are all compared with a number, which is quicker than to find its place among them.
 _FEW_POINTS = 8
+# Counts of column_counts.c have 32 bits.
+_MOST_COUNTED = 2**31
+# Of fewer columns several rows are counted at once.
+_NARROW = 256
 # As in column_counts.c: points are this far from even, in steps, or less. A number is then found by its place among
 # equal steps, and compared with one point at most on either side.
 _MOST_UNEVEN = 0.25
@@ -268,8 +272,24 @@ def _in_bins(points: FloatArray, numbers: FloatArray, side: Any = "left") -> Int
 
 def between(rows: Rows, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray]:
     """Return, for some columns of dense rows, how many of their numbers lie between which of its ascending points."""
-    compiled, some = _compiled(), bool(points) and all(places.size for places in points)
-    return (compiled.between if compiled is not None and some else numpy_between)(rows, points, columns)
+    fits = bool(points) and all(places.size for places in points) and rows.shape[0] < _MOST_COUNTED
+    compiled = _compiled() if fits else None
+    return (numpy_between if compiled is None else compiled.between)(rows, points, columns)
+
+
+class _PairBins(ctypes.Structure):
+    """Bins of pairs and of numbers, as in column_counts.c, which counts them in 32 bits."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("first_pair", "n_pairs", "first_value", "n_values")),
+        ("pairs", ctypes.c_void_p),
+        ("values", ctypes.c_void_p),
+    )
+
+    def __init__(self, n_columns: int) -> None:
+        self.kept = pairs, values = tuple(bins.astype(np.int32) for bins in _empty_bins(n_columns))
+        grids = _FIRST_SIZE, SIZES.size + 1, _FIRST_VALUE, _VALUES.size + 1
+        super().__init__(*grids, pairs.ctypes.data, values.ctypes.data)
 
 
 class CompiledCounts:
@@ -281,35 +301,33 @@ class CompiledCounts:
     """
 
     def __init__(self, library: Any) -> None:
-        place, size, whole = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64
-        grids, back = (whole, size) * 2, {"returns": ctypes.c_int}
-        paired = (place, size, size, place, size, *grids, place, place)
+        place, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_double
+        bins, back = ctypes.POINTER(_PairBins), {"returns": ctypes.c_int}
+        paired = (place, size, place, size, bins)
         self._pairs = kernels._function(library.eigenveil_count_pairs, *paired, **back)
-        by_column = (place, size, place, size, *grids, place, place, place)
-        self._pairs_by_column = kernels._function(library.eigenveil_count_pairs_by_column, *by_column, **back)
+        self._pairs_by_column = kernels._function(library.eigenveil_count_pairs_by_column, *paired, **back)
         table = (ctypes.POINTER(kernels._Table), place)
-        counted = (*table, place, place, place, ctypes.c_double, place, place, place)
+        counted = (*table, place, place, place, number, place, place, place, size, place)
         self._between = kernels._function(library.eigenveil_count_columns, *counted, **back)
         self._few = kernels._function(library.eigenveil_count_few, *table, place, size, place, **back)
 
     def pairs(self, parts: Sequence[Rows], order: IntArray, columns: Sequence[int]) -> tuple[IntArray, IntArray]:
         """Count the pairs and the numbers of a block."""
-        pairs, values = _empty_bins(len(columns))
-        grids = _FIRST_SIZE, SIZES.size + 1, _FIRST_VALUE, _VALUES.size + 1
+        bins, others = _PairBins(len(columns)), sorted(set(range(parts[0].shape[1])).difference(columns))
         if all(map(_lies_by_column, parts)):
-            held = [_whole_column(parts, column) for column in range(parts[0].shape[1])]
-            # Those that are not counted are asked for NaN and infinity too.
-            others = set(range(len(held))).difference(columns)
-            _refuse(not all(np.isfinite(held[column]).all() for column in others))
-            places = np.array([held[column].ctypes.data for column in columns], dtype=np.intp)
-            room = np.empty_like(values[:1])
-            _refuse(self._pairs_by_column(places, places.size, order, order.size, *grids, pairs, values, room))
-            return pairs, values
-        dense = [_row_by_row(dense_rows(part)) for part in parts]
-        rows = np.concatenate([part.ctypes.data + part.strides[0] * np.arange(len(part)) for part in dense])[order]
-        chosen = np.array(columns, dtype=np.int64)
-        _refuse(self._pairs(rows, rows.size, dense[0].shape[1], chosen, chosen.size, *grids, pairs, values))
-        return pairs, values
+            held = [_whole_column(parts, column) for column in (*columns, *others)]
+            places = np.array([column.ctypes.data for column in held[: len(columns)]], dtype=np.intp)
+            beyond = self._pairs_by_column(places, places.size, order, order.size, bins)
+            beyond |= not all(np.isfinite(column).all() for column in held[len(columns) :])
+        else:
+            dense = [row_by_row(part) for part in parts]
+            rows, chosen = kernels.row_addresses(dense, order), np.array(columns, dtype=np.int64)
+            beyond = self._pairs(rows, rows.size, chosen, chosen.size, bins)
+            beyond |= not all(np.isfinite(part[:, others]).all() for part in dense if others)
+        # Those that are not counted are asked for NaN and infinity too.
+        _refuse(beyond)
+        pairs, values = bins.kept
+        return pairs.astype(np.int64), values.astype(np.int64)
 
     def between(self, rows: Rows, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray]:
         """Count the numbers between points."""
@@ -319,9 +337,17 @@ class CompiledCounts:
             return self._between_few(table, room, points, sizes.max())
         ends = np.cumsum(sizes)
         starts, joined = ends - sizes, np.concatenate(points)
-        bins = np.zeros(joined.size + len(points), dtype=np.int64)
-        _refuse(self._between(table, room, joined, starts, sizes * 1.0, *_even(joined, starts, sizes), bins))
-        return np.split(bins, ends[:-1] + np.arange(1, len(points)))
+        before = (starts + np.arange(sizes.size)).astype(np.int32)
+        doubt, *steps = _even(joined, starts, sizes)
+        # Of several rows, where they are short: these and all columns of one fill registers.
+        rows_at_once = kernels._LANES if sizes.size < _NARROW else 1
+        starts, low, per_step, before, sizes = (
+            np.tile(one, rows_at_once) for one in (starts, *steps, before, sizes.astype(np.float64))
+        )
+        bins = np.zeros(joined.size + len(points), dtype=np.int32)
+        known = joined, starts, sizes, doubt, low, per_step, before, before.size
+        _refuse(self._between(table, room, *known, bins))
+        return np.split(bins.astype(np.int64), ends[:-1] + np.arange(1, len(points)))
 
     def _between_few(
         self, table: kernels._Table, room: FloatArray, points: Sequence[FloatArray], most_points: int
@@ -339,12 +365,6 @@ class CompiledCounts:
 def _refuse(not_finite: int) -> None:
     if not_finite:
         raise InvalidDataError(NOT_FINITE)
-
-
-def _row_by_row(rows: FloatArray) -> FloatArray:
-    """Return the rows as they are compiled for: each in one piece, as they lie or as a copy."""
-    in_pieces = rows.shape[1] > 1 and rows.strides[1] != rows.itemsize
-    return np.ascontiguousarray(rows) if in_pieces or not rows.flags.aligned else rows
 
 
 def _lies_by_column(rows: Rows) -> bool:

@@ -13,9 +13,9 @@ from ..numerics import FloatArray, IntArray
 from ..releases.score_map import ENTRY_BITS, ScoreGrid
 from .bound import dense_rows, finite_rows, integer_rows, rows_as_they_lie, target_exponent
 from .kernels import Candidates, count_by_norm
-from .numpy_kernels import split_mix, squared_norms
+from .numpy_kernels import split_mix, squared_norms, unit_sizes
 from .row_rule import UNIT_WEIGHTS
-from .unit_kernels import PlacedRows, unit_squares
+from .unit_kernels import unit_squares
 from .units import NOT_WHOLE_UNITS, TWICE, Blocks, InBatches, InThreads, Units, units_of, without_weights
 
 # Grid points are the powers of 2^(1/8) from 2^-30 to 2^30: a public range wide enough for most units, and steps as fine
@@ -119,10 +119,23 @@ def _candidates(squared: FloatArray, margin: float, exactly: Callable[[NDArray[n
     """Return the grid points of squared norms in floats; `exactly` of those that are this near to another one."""
     candidates = norm_table(margin, np.empty((0, 0))).of(squared)
     if candidates.size:
+        left = np.flatnonzero(candidates < 0)
+        candidates[left] = _candidates_between(squared[left], margin)
         # The first one once more, for nothing: so the time does not tell whether any is near a grid point.
-        near = np.append(np.flatnonzero(candidates < 0), 0)
+        near = np.append(left[candidates[left] < 0], 0)
         candidates[near[:-1]] = _candidates_of_steps(exactly(near))[:-1]
     return np.asarray(candidates[:, None])
+
+
+def _candidates_between(squared: FloatArray, margin: float) -> IntArray:
+    """Return the grid points of squared norms that may be so far off; -1 of those that may have either of two.
+
+    This asks for the numbers themselves, where a table only knew their cell.
+    """
+    least, most = squared * (1 - margin), squared * (1 + margin)
+    low, high = _steps(*np.frexp(least)), _steps(*np.frexp(most))
+    known = (low == high) & (least > 2.0 ** (_LOWEST // 4)) & (most < 2.0 ** (_HIGHEST // 4))
+    return np.where(known, _candidates_of_steps(low), -1)
 
 
 def _candidates_of_steps(steps: IntArray) -> IntArray:
@@ -281,8 +294,7 @@ class RowSizes(MagnitudeCounts):
         starts = units.starts
         if starts is None:
             return norm_candidates(scaled_rows(units.rows, self._shift, self._scale))[:, 0]
-        if not isinstance(units.rows, PlacedRows):
-            units = units.with_rows(dense_rows(units.rows))
+        units = units.with_rows(dense_rows(units.rows))
         scale = np.asarray(1.0 if self._scale is None else self._scale)
         squared = unit_squares(units.rows, starts, self._shift, scale)
         # Refused where one of them has NaN or infinity: such a unit has no ordinary square.
@@ -397,7 +409,7 @@ class ScoreCounts(InBatches):
             raise InvalidDataError(f"The rows have {rows.shape[1]} features, and the map {len(self.grid.shift)}.")
         integers, places = self._integers(rows), self._groups(rows)
         if starts is not None:
-            sizes = np.diff(starts, append=len(rows))
+            sizes = unit_sizes(starts, len(rows))
             integers = np.trunc(np.add.reduceat(integers.astype(np.int64), starts) / sizes[:, None])
             lowest, highest = (ends.reduceat(places, starts) for ends in (np.minimum, np.maximum))
             places = np.where(lowest == highest, lowest, -1)

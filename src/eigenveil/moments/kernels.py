@@ -182,7 +182,7 @@ class CompiledPasses:
         table = (ctypes.POINTER(_Table), place, place)
         bounded = (*table, number, number, place)
         self._integers = _function(library.eigenveil_integers, *bounded, place, place)
-        self._rows = _function(library.eigenveil_rows, ctypes.POINTER(_Table), place)
+        self._rows = _function(library.eigenveil_rows, *table, place, returns=ctypes.c_int)
         groups = ctypes.POINTER(_Groups)
         counted = (*table, place, groups, place, place)
         self._count_by_norm = _function(library.eigenveil_count_by_norm, *counted, returns=size)
@@ -207,9 +207,9 @@ class CompiledPasses:
         self._integers(*_table(rows, shift, factor), *_limits(bits), _room(rows.shape[1]), squared, out)
         return squared
 
-    def put_rows(self, rows: RowsByColumn, out: FloatArray) -> None:
-        """Put rows into `out`, which lies row by row."""
-        self._rows(_Table(rows), out)
+    def put_rows(self, rows: Rows, places: IntArray, out: FloatArray) -> bool:
+        """Put rows into `out`, which lies row by row, each at its place; tell whether all numbers are finite."""
+        return not self._rows(_Table(rows), places, _room(rows.shape[1]), out)
 
     def count_by_norm(
         self, rows: Rows, shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
@@ -284,6 +284,13 @@ def _table(rows: Rows, shift: FloatArray | None, factor: FloatArray) -> tuple[An
     return _Table(rows), *columns
 
 
+def row_addresses(parts: Sequence[FloatArray], order: IntArray) -> IntArray:
+    """Return where the rows of all parts begin, in an order; each of them lies in one piece."""
+    if len(parts) == 1:
+        return order * parts[0].strides[0] + parts[0].ctypes.data
+    return np.concatenate([part.ctypes.data + part.strides[0] * np.arange(len(part)) for part in parts])[order]
+
+
 def _room(width: int) -> FloatArray:
     return _aligned(_TILE, width)
 
@@ -355,13 +362,24 @@ def integers(rows: Rows, shift: FloatArray | None, factor: FloatArray, bits: int
     return squared
 
 
-def put_rows(rows: Any, out: FloatArray) -> None:
-    """Put rows of any kind into `out`, which lies row by row, as float64."""
-    compiled = _compiled() if isinstance(rows, RowsByColumn) else None
-    if compiled is None:
-        out[:] = rows
-    else:
-        compiled.put_rows(rows, out)
+def put_rows(rows: Any, places: IntArray, out: FloatArray) -> bool:
+    """Put rows of any kind into `out`, which lies row by row, as float64, each at its place.
+
+    Return whether all numbers are finite.
+
+    Examples
+    --------
+    >>> out = np.empty((3, 1))
+    >>> put_rows(np.array([[1], [2], [3]]), np.array([2, 0, 1]), out)
+    True
+    >>> out.ravel().tolist()
+    [2.0, 3.0, 1.0]
+    """
+    compiled = _compiled() if is_read_in_place(rows.dtype) else None
+    if compiled is not None:
+        return compiled.put_rows(rows, places, out)
+    out[places] = rows
+    return bool(np.isfinite(out[places]).all())
 
 
 def count_by_norm(
@@ -473,10 +491,10 @@ def _agrees(passes: CompiledPasses) -> bool:
     return same and multiplied and np.array_equal(norms, once_more, equal_nan=True)
 
 
-def compiled_function(name: str, *types: Any) -> Callable[..., Any] | None:
+def compiled_function(name: str, *types: Any, returns: Any = None) -> Callable[..., Any] | None:
     """Return a function of the compiled library, which takes the addresses of arrays; None where it is not there."""
     try:
-        return _function(getattr(ctypes.CDLL(str(_LIBRARY)), name), *types)
+        return _function(getattr(ctypes.CDLL(str(_LIBRARY)), name), *types, returns=returns)
     except (OSError, AttributeError):
         return None
 
@@ -530,9 +548,10 @@ def _loads(passes: CompiledPasses) -> bool:
         for way, out in ((numpy_kernels, ours), (passes, its)):
             way.integers(np.asarray(table) if way is numpy_kernels else table, None, np.array(1.0), None, out)
         same = np.array_equal(ours, its, equal_nan=True)
-        if isinstance(table, RowsByColumn):
-            passes.put_rows(table, its)
-            same &= np.array_equal(np.asarray(table), its, equal_nan=True)
+        same &= passes.put_rows(table, np.arange(len(its))[::-1].copy(), its) == bool(
+            np.isfinite(np.asarray(table)).all()
+        )
+        same &= np.array_equal(np.asarray(table, dtype=np.float64)[::-1], its, equal_nan=True)
         if not same:
             return False
     return True

@@ -72,7 +72,7 @@ def units_together(grid: FloatArray, starts: IntArray, bits: int, constant: int,
            [ 0., 11.],
            [ 0., 12.]]))
     """
-    sizes = np.diff(starts, append=grid.shape[0])
+    sizes = unit_sizes(starts, grid.shape[0])
     if average:
         # The squares of a person's constants add up to less than constant^2 + 1, by the same argument.
         root = np.sqrt(sizes.astype(np.float64))
@@ -84,6 +84,20 @@ def units_together(grid: FloatArray, starts: IntArray, bits: int, constant: int,
         constants = np.trunc(constant * factors)
     _multiply(grid, np.repeat(factors, sizes))
     return np.repeat(constants, sizes)
+
+
+def unit_sizes(starts: IntArray, n_rows: int) -> IntArray:
+    """Return how many rows every unit has, by the positions of their first rows.
+
+    Examples
+    --------
+    >>> unit_sizes(np.array([0, 2, 3]), 7).tolist()
+    [2, 1, 4]
+    """
+    sizes = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=sizes[:-1])
+    sizes[-1:] = n_rows - starts[-1:]
+    return sizes
 
 
 def weigh(grid: FloatArray, roots: FloatArray, constant: int) -> FloatArray:
@@ -273,7 +287,7 @@ def smallest_hashes(rows: FloatArray, starts: IntArray, hashes: NDArray[np.uint6
     hashes : ndarray of uint64
         That of every unit.
     """
-    sizes = np.diff(starts, append=rows.shape[0])
+    sizes = unit_sizes(starts, rows.shape[0])
     units = np.repeat(np.arange(sizes.size), sizes)
     mixed = split_mix(row_hashes(rows) + hashes[units])
     order = _without_ties(rows, mixed, units, np.lexsort((mixed, units)))

@@ -19,12 +19,32 @@ void eigenveil_integers(const struct table *table, const double *restrict shift,
     }
 }
 
-/* Put all rows into `out`, as float64. */
-void eigenveil_rows(const struct table *table, double *restrict out)
+/* Put row i into row places[i] of `out`, as float64. Return whether a number is NaN or infinite. */
+FOR_EVERY_PROCESSOR
+int eigenveil_rows(const struct table *table, const int64_t *restrict places, double *restrict room,
+                   double *restrict out)
 {
     int whole = in_rows(table);
-    for (size_t first = 0; first < table->n; first += TILE)
-        load(table, whole, first, table->n - first < TILE ? table->n - first : TILE, out + first * table->d);
+    size_t d = table->d;
+    int64_t beyond = 0;
+    for (size_t first = 0; first < table->n; first += TILE) {
+        size_t many = table->n - first < TILE ? table->n - first : TILE;
+        ptrdiff_t step;
+        const double *rows = rows_from(table, whole, first, many, room, &step);
+        for (size_t i = first; i < first + many; i++, rows += step) {
+            double *row = out + (size_t)places[i] * d;
+            if (i + AHEAD < table->n) {
+                const double *soon = out + (size_t)places[i + AHEAD] * d;
+                for (size_t j = 0; j < d; j += LANES) __builtin_prefetch(soon + j, 1);
+                __builtin_prefetch(soon + d - 1, 1);
+            }
+            for (size_t j = 0; j < d; j++) {
+                row[j] = rows[j];
+                beyond |= not_finite(rows[j]);
+            }
+        }
+    }
+    return beyond != 0;
 }
 
 /* The groups of rows, by the leading bits of their squared norms: `cells` has that of every cell, from the first on, and

@@ -1,36 +1,24 @@
 /* Passes over the rows of whole privacy units, and over CSR rows: what unit_kernels.py says, compiled.
 
-   Rows are read where they lie, unit after unit, however a table scatters them. */
+   Rows lie unit after unit. */
 
 #include "rows.h"
 
-#define AHEAD 12       /* rows that are fetched before they are asked for */
 #define LIMB_BITS 27   /* as in numpy_kernels.py */
 #define LEAST_ROOM 256 /* rows that are multiplied together */
+#define FEW_ROWS 32    /* whose hashes are all compared */
 
-/* Rows of d numbers, of which row i of all units is the one at places[i], or at i where there are no places. Those of
-   unit u are from starts[u] to before starts[u + 1]. */
+/* Rows of d numbers each. Those of unit u are from starts[u] to before starts[u + 1]. */
 struct units {
     const char *rows;
     ptrdiff_t stride;
-    const int64_t *places, *starts;
+    const int64_t *starts;
     size_t n, d;
 };
 
 INLINE const double *row_at(const struct units *units, int64_t i)
 {
-    return (const double *)(units->rows + (ptrdiff_t)(units->places ? units->places[i] : i) * units->stride);
-}
-
-/* Return row i, and fetch one that is asked for soon. */
-INLINE const double *next_row(const struct units *units, int64_t i)
-{
-    if (units->places && i + AHEAD < units->starts[units->n]) {
-        const double *soon = row_at(units, i + AHEAD);
-        for (size_t j = 0; j < units->d; j += 8) __builtin_prefetch(soon + j);
-        __builtin_prefetch(soon + units->d - 1);
-    }
-    return row_at(units, i);
+    return (const double *)(units->rows + (ptrdiff_t)i * units->stride);
 }
 
 /* Put the sum of the squared norms of the changed rows of every unit into `squared`. */
@@ -41,7 +29,7 @@ void eigenveil_unit_squares(const struct units *units, const double *restrict sh
     for (size_t u = 0; u < units->n; u++) {
         double sum = 0.0;
         for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++)
-            sum += change_row(next_row(units, i), units->d, shift, factor);
+            sum += change_row(row_at(units, i), units->d, shift, factor);
         squared[u] = sum;
     }
 }
@@ -63,7 +51,7 @@ INLINE double integer_unit(const struct units *units, size_t u, const struct sho
     const double *restrict shift = how->shift, *restrict factor = how->factor;
     double sums[LANES] = {0.0};
     for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++, out += pitch) {
-        const double *restrict row = next_row(units, i);
+        const double *restrict row = row_at(units, i);
         double *restrict to = out;
 #define WHOLE(WIDTH)                                                                                                   \
     for (size_t k = 0; k < (WIDTH); k++) {                                                                             \
@@ -162,53 +150,102 @@ struct slot {
     int64_t row;
 };
 
+INLINE uint64_t hash_of_row(const double *restrict row, size_t d, const uint64_t *restrict weights,
+                            uint64_t *restrict beyond)
+{
+    uint64_t hash = 0, beyond_here = 0;
+    for (size_t j = 0; j < d; j++) {
+        double number = row[j] + 0.0; /* -0.0 is 0.0 */
+        uint64_t bits = (uint64_t)bits_of(number);
+        beyond_here |= (uint64_t)not_finite(number);
+        bits ^= bits >> 32;
+        bits *= weights[j];
+        hash += bits ^ (bits >> 32);
+    }
+    *beyond |= beyond_here;
+    return hash;
+}
+
+/* Return how many rows before row i of unit u have its hash, and the first of them: of few rows by comparing all
+   hashes, of more by looking them up. */
+INLINE uint64_t repeats_of(const uint64_t *restrict hashes, size_t i, size_t many, struct slot *restrict slots,
+                           uint64_t mask, uint64_t u, int64_t *restrict first)
+{
+    uint64_t hash = hashes[i], repeats = 0, at = hash & mask;
+    if (many <= FEW_ROWS) {
+        for (size_t k = 0; k < i; k++) repeats += hashes[k] == hash;
+        for (*first = 0; repeats && hashes[*first] != hash; ++*first) {}
+        return repeats;
+    }
+    while (slots[at].unit == u + 1 && slots[at].hash != hash) at = (at + 1) & mask;
+    if (slots[at].unit == u + 1)
+        slots[at].repeats++;
+    else
+        slots[at] = (struct slot){hash, u + 1, 0, (int64_t)i};
+    *first = slots[at].row;
+    return slots[at].repeats;
+}
+
 /* Put the place of the row with the smallest hash into `chosen`, for every unit: of equal rows, each has a hash of its
    own. -1 where different rows have one hash. Return whether any number is NaN or infinite. There are as many slots as
-   the power of two `mask` + 1, twice as many as the largest unit has rows. */
+   the power of two `mask` + 1, twice as many as the largest unit has rows, and room for a hash of each of these. */
 FOR_EVERY_PROCESSOR
 int eigenveil_chosen(const struct units *units, const uint64_t *restrict weights, const uint64_t *restrict unit_hashes,
-                     struct slot *restrict slots, uint64_t mask, int64_t *restrict chosen)
+                     struct slot *restrict slots, uint64_t mask, uint64_t *restrict hashes, int64_t *restrict chosen)
 {
     uint64_t beyond = 0;
     size_t d = units->d;
     for (size_t u = 0; u < units->n; u++) {
+        int64_t start = units->starts[u], best = 0, first;
+        size_t many = (size_t)(units->starts[u + 1] - start);
         uint64_t least = UINT64_MAX;
         int clear = 1;
-        chosen[u] = units->starts[u];
-        for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++) {
-            const double *row = next_row(units, i);
-            uint64_t hash = 0, at;
-            for (size_t j = 0; j < d; j++) {
-                double number = row[j] + 0.0; /* -0.0 is 0.0 */
-                uint64_t bits = (uint64_t)bits_of(number);
-                beyond |= beyond_float(number);
-                bits ^= bits >> 32;
-                bits *= weights[j];
-                hash += bits ^ (bits >> 32);
+        for (size_t i = 0; i < many; i++)
+            hashes[i] = split_mix(hash_of_row(row_at(units, start + (int64_t)i), d, weights, &beyond) + unit_hashes[u]);
+        for (size_t i = 0; i < many; i++) {
+            uint64_t repeats = repeats_of(hashes, i, many, slots, mask, u, &first), hash;
+            if (repeats) {
+                const double *row = row_at(units, start + (int64_t)i), *other = row_at(units, start + first);
+                for (size_t j = 0; j < d; j++) clear &= row[j] == other[j];
             }
-            hash = split_mix(hash + unit_hashes[u]);
-            for (at = hash & mask; slots[at].unit == u + 1 && slots[at].hash != hash; at = (at + 1) & mask) {}
-            if (slots[at].unit == u + 1) {
-                const double *first = row_at(units, slots[at].row);
-                slots[at].repeats++;
-                for (size_t j = 0; j < d; j++) clear &= row[j] == first[j];
-            } else {
-                slots[at] = (struct slot){hash, u + 1, 0, i};
-            }
-            hash = split_mix(hash + split_mix(slots[at].repeats));
+            hash = split_mix(hashes[i] + split_mix(repeats));
             clear &= hash != least;
-            if (hash < least) {
-                least = hash;
-                chosen[u] = i;
-            }
+            best = hash < least ? (int64_t)i : best;
+            least = hash < least ? hash : least;
         }
-        if (!clear) chosen[u] = -1;
+        chosen[u] = clear ? start + best : -1;
     }
-    return (int)(beyond >> 63);
+    return beyond != 0;
+}
+
+#define ASCENDS(TYPE)                                                                                                  \
+    do {                                                                                                               \
+        const TYPE *listed = columns, *ends = starts;                                                                  \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            int64_t last = -1, end = ends[i + 1];                                                                      \
+            if (ends[i] < 0 || end < ends[i] || end > (int64_t)most) return 0;                                         \
+            for (int64_t k = ends[i]; k < end; k++) {                                                                  \
+                fine &= (listed[k] > last) & (listed[k] < (int64_t)d);                                                 \
+                last = listed[k];                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    } while (0)
+
+/* Tell whether the columns of every CSR row ascend, within the d that there are, and all rows lie among `most` entries.
+   `wide` tells whether positions are of 64 bits, or of 32. */
+int eigenveil_ascends(const void *columns, const void *starts, size_t n, size_t d, size_t most, int wide)
+{
+    int fine = 1;
+    if (wide)
+        ASCENDS(int64_t);
+    else
+        ASCENDS(int32_t);
+    return fine;
 }
 
 /* Add q q' of the integer rows q of CSR rows, with the constant at their end where `width` has room for one, to
-   `products`; but for rows without an exact square. `rooms` is for three rows as long as the longest. */
+   `products`, which is symmetric; but for rows without an exact square. Columns ascend in every row. `rooms` is for
+   three rows as long as the longest. */
 FOR_EVERY_PROCESSOR
 void eigenveil_sparse_products(const double *restrict entries, const int64_t *restrict columns,
                                const int64_t *restrict starts, size_t n, const double *restrict factor, double limit,
@@ -225,13 +262,12 @@ void eigenveil_sparse_products(const double *restrict entries, const int64_t *re
         if (!(squared[i] < EXACT_LIMIT)) continue;
         for (size_t k = 0; k < many; k++) {
             double *out = products + (size_t)listed[k] * width;
-            for (size_t l = 0; l < many; l++) out[listed[l]] += row[k] * row[l];
+            for (size_t l = k; l < many; l++) out[listed[l]] += row[k] * row[l];
         }
         if (width == d) continue;
-        for (size_t k = 0; k < many; k++) {
-            products[(size_t)listed[k] * width + d] += row[k] * constant;
-            products[d * width + (size_t)listed[k]] += row[k] * constant;
-        }
+        for (size_t k = 0; k < many; k++) products[(size_t)listed[k] * width + d] += row[k] * constant;
         products[d * width + d] += constant * constant;
     }
+    for (size_t i = 0; i < width; i++)
+        for (size_t j = 0; j < i; j++) products[i * width + j] = products[j * width + i];
 }

@@ -35,8 +35,6 @@
         if (d & 1) STEP(1)                                                                                             \
     } while (0)
 
-#define SMALLEST_EXPONENT 0x0010000000000000LL
-
 INLINE int64_t bits_of(double number)
 {
     int64_t bits;
@@ -44,8 +42,15 @@ INLINE int64_t bits_of(double number)
     return bits;
 }
 
-/* Return a word whose first bit tells whether a number is NaN or infinite. */
-INLINE uint64_t beyond_float(double number) { return ((uint64_t)bits_of(number) & INT64_MAX) + SMALLEST_EXPONENT; }
+/* Return 0, or another word where a number is NaN or infinite. */
+INLINE int64_t not_finite(double number) { return bits_of(number - number); }
+
+#define AHEAD 8 /* rows that are fetched before they are read or written */
+
+INLINE void fetch(const double *row, size_t d)
+{
+    for (size_t j = 0; j < d; j += LANES) __builtin_prefetch(row + j);
+}
 
 /* The hash of a word: the last steps of SplitMix64. */
 INLINE uint64_t split_mix(uint64_t word)

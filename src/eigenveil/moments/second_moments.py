@@ -17,7 +17,6 @@ from .comparisons import Compared
 from .counts import KeySet
 from .kernels import RowsByColumn
 from .sums import added_products, exact_units, missing_corner, sparse_products, widened
-from .unit_kernels import PlacedRows
 from .units import SHARE_BITS, TWICE, Blocks, Units, Weighted, canonical_rows, units_of
 
 # Wider Gram matrices are not worth one accumulator a thread: their product dominates and BLAS threads it.
@@ -311,7 +310,7 @@ class SecondMoments:
             if isinstance(X, np.ma.MaskedArray):
                 raise InvalidDataError("Masked arrays are not supported; fill the masked entries first.")
             try:
-                rows = X if isinstance(X, RowsByColumn | PlacedRows | Compared) else np.asarray(X)
+                rows = X if isinstance(X, RowsByColumn | Compared) else np.asarray(X)
             except ValueError:
                 raise InvalidDataError("The data must be a table with rows of one length.") from None
         if rows.dtype.kind not in "fiub":

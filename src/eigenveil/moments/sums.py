@@ -27,14 +27,13 @@ from .counts import NORM_GRID, RowSizes, doubt, norm_table
 from .kernels import Candidates, NormSums, add_by_norm
 from .numpy_kernels import add_by_group, squared_norms, to_the_bound
 from .row_rule import MOST_SUM
-from .unit_kernels import PlacedRows
 from .units import Units, canonical_rows, side_by_side, units_of, with_first
 
 # A block of rows should fit a cache while it is quantized and multiplied, and be so long that threads seldom wait for
 # the interpreter: four times less is up to twice slower on two cores.
 _BLOCK_ENTRIES = 2**18
-# Fewer entries than these are not worth a thread; of rows in place, which threads wait for memory for, four times more.
-_SMALLEST_PART, _SMALLEST_PLACED = 2**19, 2**21
+# Fewer entries than these are not worth a thread.
+_SMALLEST_PART = 2**21
 # So many blocks wait for those of their rows that one_pass.c leaves, which are added together.
 _BLOCKS_TOGETHER = 8
 # Products of rows as narrow as these take several threads longer than one.
@@ -91,10 +90,11 @@ class ProductSum:
             for part in units.pieces(max(1, 4 * _BLOCK_ENTRIES // d), exact):
                 self.add(part.with_rows(part.rows.toarray()))
         else:
-            # one_pass.c works on a few rows at a time, whatever it is given; rows in place need no buffer.
+            # What was compiled works on a few rows at a time, whatever it is given.
             entries = _BLOCK_ENTRIES if self._upper is None else 4 * _BLOCK_ENTRIES
-            most = rows.shape[0] if isinstance(rows, PlacedRows) else max(entries // d, 4 * d)
-            for part in units.pieces(most, exact):
+            of_units = units.starts is not None and self._upper is not None
+            whole = of_units and unit_kernels.compiled_for(rows) is not None
+            for part in units.pieces(rows.shape[0] if whole else max(entries // d, 4 * d), exact):
                 self._make_room(part.n_units)
                 self._add_units(part)
 
@@ -245,7 +245,9 @@ class ProductSum:
             return
         rows = np.concatenate([np.zeros((1, self._d)), *self._left])
         self._left = []
-        self._add_dense(rows, not_the_first=True)
+        quantized, constants = self._bound.long_integers(rows), np.full(len(rows), float(self._bound.constant_units))
+        quantized[0], constants[0] = 0.0, 0.0
+        self._add_quantized(Units(rows[1:]), quantized, constants)
 
     def _add_dense(self, rows: FloatArray, not_the_first: bool) -> None:
         quantized, constants = self._bound.quantize_units(Units(rows))
@@ -268,8 +270,7 @@ def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -
 
     def alone(units: Units) -> None:
         dense = not scipy.sparse.issparse(units.rows)
-        entries = _SMALLEST_PLACED if isinstance(units.rows, PlacedRows) else _SMALLEST_PART
-        least = max(entries // n_features, 4 * n_features)
+        least = max(_SMALLEST_PART // n_features, 4 * n_features)
         parts = min(numerics.available_cores(), units.rows.shape[0] // least) if dense else 1
         narrow = numerics.one_blas_thread() if n_features <= _NARROW else nullcontext()
         with narrow:
@@ -278,7 +279,10 @@ def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -
 
     for _ in side_by_side(work, batches, alone):
         pass
-    totals = [sums.total() for sums in idle] or [ProductSum(bound, n_features).total()]
+    if not idle:
+        width = n_features + (bound.constant is not None)
+        return np.zeros((width, width), dtype=np.int64)
+    totals = [sums.total() for sums in idle]
     totals[0] = widened(totals[0], bound, sum(sums.n_units for sums in idle))
     return functools.reduce(operator.iadd, totals)
 
@@ -385,7 +389,7 @@ class SumsByNorm(RowSizes):
         if left.n_units:
             # Floats have left few rows, and are not asked for these again.
             candidates = self._exact_candidates(left.rows) if asked else self._candidates_of(left)
-            sizes = None if left.starts is None else np.diff(left.starts, append=left.rows.shape[0])
+            sizes = None if left.starts is None else left.sizes
             factors = self._candidates.factors[candidates if sizes is None else np.repeat(candidates, sizes)]
             integers = _unit_integers(self.bound, left, factors)
             if asked:  # so few that to touch all totals, as a product does, takes longer
@@ -463,7 +467,7 @@ def _unit_integers(bound: RowBound, units: Units, factor: FloatArray) -> FloatAr
         return integers
     # Rows of norm 2^26 at most: int64 holds the sum of all that fit into any memory, and a truncated average is no
     # longer than the longest of them, so that its square is exact too.
-    sizes = np.diff(units.starts, append=integers.shape[0])
+    sizes = units.sizes
     averages = np.trunc(np.add.reduceat(integers.astype(np.int64), units.starts, axis=0) / sizes[:, None])
     to_the_bound(averages, squared_norms(averages), bound.bits)
     return np.asarray(averages)

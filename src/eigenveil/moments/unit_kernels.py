@@ -13,56 +13,10 @@ from numpy.typing import NDArray
 
 from ..numerics import FloatArray, IntArray
 from . import kernels, numpy_kernels
-from .numpy_kernels import EXACT_LIMIT, SINGLE_BITS, hash_weights
+from .numpy_kernels import EXACT_LIMIT, SINGLE_BITS, hash_weights, unit_sizes
 
 # As in privacy_units.c.
 _LEAST_ROOM = 256
-
-
-class PlacedRows:
-    """Rows of an array at places, in any order: read where they lie, not copied.
-
-    Whatever asks for an array gets one.
-
-    Parameters
-    ----------
-    whole : ndarray of shape (n, d)
-        Each row of it in one piece.
-    places : ndarray of int64
-
-    Examples
-    --------
-    >>> rows = PlacedRows(np.array([[1.0], [2.0], [3.0]]), np.array([2, 0, 1]))
-    >>> rows.shape, np.asarray(rows[1:]).tolist()
-    ((3, 1), [[1.0], [2.0]])
-    """
-
-    ndim: int = 2
-    whole: FloatArray
-    places: IntArray
-    dtype: np.dtype[np.float64]
-
-    def __init__(self, whole: FloatArray, places: IntArray) -> None:
-        self.whole, self.places, self.dtype = whole, places, whole.dtype
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """How many rows and columns there are."""
-        return len(self.places), self.whole.shape[1]
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, rows: Any) -> Any:
-        """Return the rows of a slice, which lie where they lay; or an array of those at positions, or of a mask."""
-        if isinstance(rows, slice):
-            return PlacedRows(self.whole, self.places[rows])
-        return np.asarray(self)[rows] if isinstance(rows, tuple) else self.whole.take(self.places[rows], axis=0)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("Rows that lie scattered do not become an array without a copy.")
-        return self.whole.take(self.places, axis=0).astype(dtype or self.dtype, copy=False)
 
 
 class _Units(ctypes.Structure):
@@ -71,19 +25,17 @@ class _Units(ctypes.Structure):
     _fields_ = (
         ("rows", ctypes.c_void_p),
         ("stride", ctypes.c_ssize_t),
-        ("places", ctypes.c_void_p),
         ("starts", ctypes.c_void_p),
         ("n", ctypes.c_size_t),
         ("d", ctypes.c_size_t),
     )
 
-    def __init__(self, rows: Any, starts: IntArray) -> None:
-        whole, places = (rows.whole, rows.places) if isinstance(rows, PlacedRows) else (rows, None)
-        ends = np.append(starts, len(rows)).astype(np.int64, copy=False)
-        self.kept = whole, places, ends
-        self.largest = int(np.diff(ends).max(initial=0))
-        place = None if places is None else places.ctypes.data
-        super().__init__(whole.ctypes.data, whole.strides[0], place, ends.ctypes.data, starts.size, whole.shape[1])
+    def __init__(self, rows: FloatArray, starts: IntArray) -> None:
+        ends = np.empty(starts.size + 1, dtype=np.int64)
+        ends[:-1], ends[-1] = starts, len(rows)
+        self.kept = rows, ends
+        self.largest = int((ends[1:] - ends[:-1]).max(initial=0))
+        super().__init__(rows.ctypes.data, rows.strides[0], ends.ctypes.data, starts.size, rows.shape[1])
 
 
 class _Shortening(ctypes.Structure):
@@ -123,7 +75,7 @@ class CompiledUnits:
         self._products = None
         if library.eigenveil_multiplies():
             self._products = kernels._function(library.eigenveil_unit_products, units, how, size, place, place, place)
-        hashed = (units, place, place, place, ctypes.c_uint64, place)
+        hashed = (units, place, place, place, ctypes.c_uint64, place, place)
         self._chosen = kernels._function(library.eigenveil_chosen, *hashed, returns=ctypes.c_int)
         sparse = (place, place, place, size, place, number, number, number, size, size, size, place, place, place)
         self._sparse = kernels._function(library.eigenveil_sparse_products, *sparse)
@@ -153,8 +105,8 @@ class CompiledUnits:
         """Return the place of the row that is chosen of every unit, -1 where it is left; None if one is not finite."""
         units, places = _Units(rows, starts), np.empty(starts.size, dtype=np.int64)
         n_slots = 2 ** (2 * units.largest).bit_length()
-        slots = np.zeros((n_slots, 4), dtype=np.uint64)
-        beyond = self._chosen(units, hash_weights(rows.shape[1]), hashes, slots, n_slots - 1, places)
+        slots, room = np.zeros((n_slots, 4), dtype=np.uint64), np.empty(units.largest, dtype=np.uint64)
+        beyond = self._chosen(units, hash_weights(rows.shape[1]), hashes, slots, n_slots - 1, room, places)
         return None if beyond else places
 
     def add_sparse(self, rows: Any, factor: FloatArray, bits: int, constant: int, products: FloatArray) -> FloatArray:
@@ -183,10 +135,9 @@ def in_one_piece(rows: NDArray[Any]) -> bool:
     return rows.dtype == np.float64 and rows.dtype.isnative and rows.flags.aligned and not in_pieces
 
 
-def _fit(rows: Any) -> CompiledUnits | None:
+def compiled_for(rows: Any) -> CompiledUnits | None:
     """Return the compiled functions, if there are any for such rows."""
-    whole = rows.whole if isinstance(rows, PlacedRows) else rows
-    return compiled() if isinstance(whole, np.ndarray) and in_one_piece(whole) else None
+    return compiled() if isinstance(rows, np.ndarray) and in_one_piece(rows) else None
 
 
 def unit_squares(rows: Any, starts: IntArray, shift: FloatArray | None, factor: FloatArray) -> FloatArray:
@@ -197,7 +148,7 @@ def unit_squares(rows: Any, starts: IntArray, shift: FloatArray | None, factor: 
     >>> unit_squares(np.array([[1.0], [2.0], [3.0]]), np.array([0, 2]), None, np.array(2.0)).tolist()
     [20.0, 36.0]
     """
-    functions = _fit(rows)
+    functions = compiled_for(rows)
     if functions is not None:
         return functions.squares(rows, starts, shift, factor)
     return np.asarray(np.add.reduceat(numpy_kernels.squares(np.asarray(rows), shift, factor), starts))
@@ -218,7 +169,7 @@ def unit_integers(
     That is -1 where a row has no exact square, and its rows are zeros: these units are left. None, and nothing is done,
     where rows are not as they were compiled for.
     """
-    functions = _fit(rows) if out.flags.c_contiguous else None
+    functions = compiled_for(rows) if out.flags.c_contiguous else None
     if functions is None:
         return None
     how = _Shortening(rows.shape[1], shift, factor, bits, constant, average)
@@ -236,7 +187,7 @@ def add_unit_products(
     products: FloatArray,
 ) -> FloatArray | None:
     """Add q q' of the rows that `unit_integers` makes, their constants at their end, to the upper triangle."""
-    functions = _fit(rows)
+    functions = compiled_for(rows)
     if functions is None:
         return None
     how = _Shortening(rows.shape[1], shift, factor, bits, constant, average)
@@ -249,7 +200,7 @@ def smallest_hashes(rows: Any, starts: IntArray, hashes: NDArray[np.uint64]) -> 
     It is -1 where different rows of a unit have one hash. None where rows are not as they were compiled for, and where
     a number is not finite.
     """
-    functions = _fit(rows)
+    functions = compiled_for(rows)
     return None if functions is None else functions.smallest_hashes(rows, starts, hashes)
 
 
@@ -274,23 +225,23 @@ def compiled() -> CompiledUnits | None:
 
 
 def _agrees(functions: CompiledUnits) -> bool:
-    """Compare both ways on units of few and of many rows, some long, some equal, in order and not."""
+    """Compare both ways on units of few and of many rows, some long, some equal."""
     d, bits, constant = 11, 6, 5
     shift, factor = np.resize([0.0, 0.1, -1e-9], d), np.resize([3.0, 1 / 3, 1e4, 16 / 0.7], d)
     whole = np.arange(400.0 * d).reshape(-1, d) * 0.6180339887 % 1 - 0.5
     whole *= np.resize([1.0, 1.0, 1e-9, 30.0, 0.0, 1e9], 400)[:, None]
     whole[7::11] = whole[6::11][: len(whole[7::11])]
-    starts, places = np.array([0, 1, 3, 6, 10, 17, 60, 390]), np.arange(400) * 7 % 400
+    starts = np.array([0, 1, 3, 6, 10, 17, 60, 390])
     far = whole.copy()
     far[100, 3], far[[5, 399], 0] = np.nan, 1e300
     hashes = numpy_kernels.split_mix(np.arange(starts.size, dtype=np.uint64))
     same = True
-    for rows in (whole, far, PlacedRows(whole, places), PlacedRows(far, places)):
-        dense = np.asarray(rows)
+    for rows in (whole, far, np.hstack([far, whole])[:, :d]):
+        dense = np.ascontiguousarray(rows)
         single, left = np.empty(dense.shape), np.zeros(starts.size, dtype=bool)
         squared = numpy_kernels.integers(dense, shift, factor, SINGLE_BITS, single)
         left[np.searchsorted(starts, np.flatnonzero(~(squared < EXACT_LIMIT)), side="right") - 1] = True
-        of_rows = np.repeat(left, np.diff(starts, append=len(dense)))
+        of_rows = np.repeat(left, unit_sizes(starts, len(dense)))
         single[of_rows] = 0.0
         for average in (True, False):
             ours, out = single.copy(), np.empty(dense.shape)

@@ -65,6 +65,46 @@ def isotropic_edges(d: int, sd: float, excess: float = 0.0, *, sharp_trace: bool
         yield sd * edge_quantile(d - k, 1.0, excess * (d - k) / d, sharp_trace=sharp_trace and k == 0 and d > 1)
 
 
+def levered_edges(
+    rows: FloatArray, lever: FloatArray, d: int, sd: float, along_one: float, excess: float, alpha: float
+) -> Iterator[float]:
+    """Yield the edges of noise in a matrix about a mean that has noise too, in closed form.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m, n)
+        The first eigenvectors as rows.
+    lever : ndarray of shape (n,)
+        l, the mean in units of the constant of the release: the noise is BNB' with BB' = I + ll'.
+    d : int
+        Number of features that have noise.
+    sd, excess : float
+        Of N, as for `isotropic_edges`.
+    along_one : float
+        What N passes along a direction with probability alpha.
+    alpha : float
+        As in `edge_quantile`.
+
+    Notes
+    -----
+    Beside k components, with growth 1 + |l|^2 of what is left of l: up to 2 the bulk of the noise ends where it does
+    without a mean, and beyond that one eigenvalue leaves it, as in `mapped_reach`.
+
+    Examples
+    --------
+    >>> edges = levered_edges(np.eye(2, 400), 2.0 * np.eye(400)[1], 400, 1.0, 2.3, 0.0, 0.05)
+    >>> [round(edge, 1) for edge in edges]
+    [51.7, 51.7]
+    """
+    left = lever.copy()
+    for k, row in enumerate(rows):
+        growth = 1 + float(left @ left)
+        beyond = growth / (2 * math.sqrt(growth - 1)) if growth > 2 else 1.0
+        reach = beyond * edge_quantile(d - k, 1.0, excess * (d - k) / d, alpha)
+        yield math.hypot(sd * reach, growth * along_one)
+        left -= row * float(row @ left)
+
+
 def edges_from_few_draws(
     rows: FloatArray,
     noises: Sequence[FloatArray],

@@ -5,6 +5,7 @@ For elliptical data the correlation is sin(pi tau / 2). docs/explanation/kendall
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,33 +33,84 @@ class SignCorrelation:
     ----------
     matrix : ndarray of shape (d, d)
         Estimates of the correlations, each between -1 and 1, with a diagonal of ones; not yet semidefinite.
-    noise_ratio : ndarray of shape (d, d)
-        What to multiply noise of the Kendall matrix by, to have noise as large as that of `matrix`.
-    cautious_ratio : ndarray of shape (d, d)
-        The same for intervals: not smaller where it may be noise that made a correlation large.
-    tie_slope : ndarray of shape (d, d)
-        What an error of the diagonal of the Kendall matrix at i changes the correlation at (i, j) by.
-    tie_shift : ndarray of shape (d, d)
-        How much too large correlations are if it was noise that looked like ties, wherever it may have been.
-    saturated : bool
-        Whether the noise is so large that correlations are cut off at 1, and are no longer the true value plus noise.
-    undetermined : tuple of int
-        Features with so many ties that their share of untied comparisons is not distinguishable from 0.
-    roots : ndarray of shape (d,)
-        Square roots of the estimated shares of untied comparisons.
-    kept : float
-        As in `UntiedShares`.
+    cosine : ndarray of shape (d, d)
+        What the noise has multiplied the sines by, on average.
+    noise_sd : float
+        As in `correlation_from_signs`.
+    ties : UntiedShares
+    largest_share : float
+        As in `correlation_from_signs`.
     """
 
     matrix: FloatArray
-    noise_ratio: FloatArray
-    cautious_ratio: FloatArray
-    tie_slope: FloatArray
-    tie_shift: FloatArray
-    saturated: bool
-    undetermined: tuple[int, ...]
-    roots: FloatArray
-    kept: float
+    cosine: FloatArray
+    noise_sd: float
+    ties: "UntiedShares"
+    largest_share: float
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the noise is so large that correlations are cut off at 1: no longer the true value plus noise."""
+        return bool(self.cosine.min() < _SATURATED)
+
+    @cached_property
+    def undetermined(self) -> tuple[int, ...]:
+        """Features with so many ties that their share of untied comparisons is not distinguishable from 0."""
+        return tuple(int(position) for position in np.flatnonzero(self.ties.undetermined))
+
+    @property
+    def roots(self) -> FloatArray:
+        """Square roots of the estimated shares of untied comparisons."""
+        return np.sqrt(self.ties.shares)
+
+    @property
+    def kept(self) -> float:
+        """As in `UntiedShares`."""
+        return self.ties.kept
+
+    @cached_property
+    def noise_ratio(self) -> FloatArray:
+        """What to multiply noise of the Kendall matrix by, to have noise as large as that of `matrix`."""
+        return self._ratio(self.matrix**2)
+
+    @cached_property
+    def cautious_ratio(self) -> FloatArray:
+        """The same for intervals: not smaller where it may be noise that made a correlation large.
+
+        The variance falls with the squared correlation, which noise raises: twice what that is at 0 is taken off.
+        """
+        raised = (1 - self.cosine**4) / self.cosine**2
+        return self._ratio(np.maximum(self.matrix**2 - raised, 0.0))
+
+    def _ratio(self, squares: FloatArray) -> FloatArray:
+        """Return it by the variance of the sine of Gaussian noise, over the square of what its mean was divided by."""
+        if not self.noise_sd > 0:
+            return np.zeros_like(squares)
+        variance = ((1 - (1 - 2 * squares) * self.cosine**4) / 2 - squares * self.cosine**2) / self.cosine**2
+        ratio = np.sqrt(np.maximum(variance, 0.0)) / self.noise_sd
+        np.fill_diagonal(ratio, 0.0)
+        return np.asarray(ratio)
+
+    @cached_property
+    def tie_slope(self) -> FloatArray:
+        """What an error of the diagonal of the Kendall matrix at i changes the correlation at (i, j) by."""
+        return self._share_slope * self.ties.kept
+
+    @property
+    def tie_shift(self) -> FloatArray:
+        """How much too large correlations are if it was noise that looked like ties, wherever it may have been."""
+        missing = np.maximum(1 - self.ties.shares, 0.0)
+        seen = np.where(missing < DETERMINED_FROM * self.ties.sd, missing, 0.0)
+        shift = -self._share_slope * seen[:, None]
+        return np.asarray(shift + shift.T)
+
+    @property
+    def _share_slope(self) -> FloatArray:
+        slope = -0.5 * np.arcsin(self.matrix) * np.sqrt(1 - self.matrix**2)
+        known = (self.ties.shares < self.largest_share) & ~self.ties.undetermined
+        slope[known] /= self.ties.shares[known, None]
+        slope[~known] = 0.0
+        return np.asarray(slope)
 
     def noise(self, error: FloatArray) -> FloatArray:
         """Return what errors of the Kendall matrix are in `matrix`, for intervals; nothing on the diagonal."""
@@ -105,29 +157,8 @@ def correlation_from_signs(
     # Beyond a right angle a sine falls again, so that a large correlation would come out small.
     angle = np.clip(frequency * tau, -math.pi / 2, math.pi / 2)
     matrix = np.clip(np.sin(angle) / cosine, -1.0, 1.0)
-    # The variance of the sine of Gaussian noise about its mean, over the square of what the mean was divided by. It
-    # falls with the squared correlation, which noise raises: with caution, twice what that is at 0 is taken off.
-    raised = (1 - cosine**4) / cosine**2
-    ratios = []
-    for squares in (matrix**2, np.maximum(matrix**2 - raised, 0.0)):
-        variance = ((1 - (1 - 2 * squares) * cosine**4) / 2 - squares * cosine**2) / cosine**2
-        ratio = np.sqrt(np.maximum(variance, 0.0)) / noise_sd if noise_sd > 0 else np.zeros_like(tau)
-        np.fill_diagonal(ratio, 0.0)
-        ratios.append(ratio)
     np.fill_diagonal(matrix, 1.0)
-    uncertain, roots = ties.shares < largest_share, np.sqrt(ties.shares)
-    slope = -0.5 * np.arcsin(matrix) * np.sqrt(1 - matrix**2)
-    known = uncertain & ~ties.undetermined
-    slope[known] /= ties.shares[known, None]
-    slope[~known] = 0.0
-    missing = np.maximum(1 - ties.shares, 0.0)
-    seen = np.where(missing < DETERMINED_FROM * ties.sd, missing, 0.0)
-    shift = -slope * seen[:, None]
-    shift += shift.T.copy()
-    undetermined = tuple(int(position) for position in np.flatnonzero(ties.undetermined))
-    saturated = bool(cosine.min() < _SATURATED)
-    slope *= ties.kept
-    return SignCorrelation(matrix, ratios[0], ratios[1], slope, shift, saturated, undetermined, roots, ties.kept)
+    return SignCorrelation(matrix, cosine, noise_sd, ties, largest_share)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,8 +4,10 @@ All of them start from the raw release, M = A + N, and the second moments of N. 
 derives every formula.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,18 @@ from scipy.special import ndtri
 
 from ..numerics import FloatArray
 from .correlations import DETERMINED_FROM, SignCorrelation
+
+
+def block_of(matrix: FloatArray, positions: list[int]) -> FloatArray:
+    """Return the rows and columns of some of the features, in this order: no copy of all of them as they are.
+
+    Examples
+    --------
+    >>> block_of(np.diag([1.0, 2.0, 3.0]), [2, 0])
+    array([[3., 0.],
+           [0., 1.]])
+    """
+    return matrix if positions == list(range(len(matrix))) else matrix[np.ix_(positions, positions)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +38,8 @@ class MatrixError:
 
     Attributes
     ----------
-    products : ndarray of shape (d, d)
-        G, of products p_i'p_j.
+    traces : ndarray of shape (d,) or (d, d)
+        What is summed up in each entry, p_i'p_j - x_i x_j; the diagonal alone where there is nothing beside it.
     lever : ndarray of shape (d,)
         x.
     beside, shared : float
@@ -50,7 +64,7 @@ class MatrixError:
         The relative variance of the squared size that entries of one row of N have in common.
     """
 
-    products: FloatArray
+    traces: FloatArray
     lever: FloatArray
     beside: float
     shared: float
@@ -67,13 +81,12 @@ class MatrixError:
 
     def of(self, positions: list[int]) -> "MatrixError":
         """Return the error of the matrix of some of the features, in this order."""
-        block = np.ix_(positions, positions)
         return replace(
             self,
-            products=self.products[block],
+            traces=self.traces[positions] if self.traces.ndim == 1 else block_of(self.traces, positions),
             lever=self.lever[positions],
             extra=self.extra[positions],
-            per_row=self.per_row[block],
+            per_row=block_of(self.per_row, positions),
             mean_bias=self.mean_bias[positions],
         )
 
@@ -82,26 +95,91 @@ class MatrixError:
         ratio = np.outer(sizes, sizes)
         return replace(
             self,
-            products=self.products / ratio,
+            traces=self.traces / (sizes**2 if self.traces.ndim == 1 else ratio),
             lever=self.lever / sizes,
             extra=self.extra / sizes**4,
             per_row=self.per_row / ratio,
             mean_bias=self.mean_bias / sizes**2,
         )
 
+    @cached_property
+    def products(self) -> FloatArray:
+        """G, of products p_i'p_j, of shape (d, d)."""
+        return self._entry_traces + np.outer(self.lever, self.lever)
+
     @property
-    def traces(self) -> FloatArray:
-        """Of what is summed up in each entry."""
-        return np.asarray(self.products - np.outer(self.lever, self.lever))
+    def _entry_traces(self) -> FloatArray:
+        return np.diag(self.traces) if self.traces.ndim == 1 else self.traces
+
+    @property
+    def total(self) -> float:
+        """The trace of G."""
+        own = self.traces if self.traces.ndim == 1 else np.diag(self.traces)
+        return float(own.sum() + self.lever @ self.lever)
+
+    def traces_times(self, weights: FloatArray) -> FloatArray:
+        """Return the traces times a vector."""
+        return np.asarray(self.traces * weights if self.traces.ndim == 1 else self.traces @ weights)
+
+    def traces_along(self, rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
+        """Return u'Tv for the traces T, of the first k rows u and all rows v, and u'Tu of all of them."""
+        if self.traces.ndim == 1:
+            return (rows[:k] * self.traces) @ rows.T, np.square(rows) @ self.traces
+        return rows[:k] @ self.traces @ rows.T, np.sum(rows @ self.traces * rows, axis=1)
+
+    @property
+    def _even(self) -> bool:
+        return self.traces.ndim == 1 and bool((self.traces == self.traces[0]).all())
+
+    def product_sizes(self, p: int) -> FloatArray:
+        """Return the eigenvalues of G of the first p features, ascending."""
+        lever = self.lever[:p]
+        if self._even:
+            return self.traces[:p] + np.append(np.zeros(p - 1), lever @ lever)
+        return np.asarray(np.linalg.eigvalsh(self.products[:p, :p]))
+
+    def product_column(self, place: int) -> FloatArray:
+        """Return a column of G."""
+        column = self.lever * self.lever[place]
+        if self.traces.ndim == 2:
+            return np.asarray(column + self.traces[:, place])
+        column[place] += self.traces[place]
+        return np.asarray(column)
+
+    def largest_product(self, basis: FloatArray) -> float:
+        """Return the largest b'Gb over b of length 1 in the span of an orthonormal basis of the first features."""
+        lever = self.lever[: len(basis)] @ basis
+        if self._even:
+            return float(self.traces[0] + lever @ lever)
+        products = self.products[: len(basis), : len(basis)]
+        return float(np.linalg.eigvalsh(basis.T @ products @ basis)[-1])
+
+    def inverse_product_root(self, p: int) -> Callable[[FloatArray], FloatArray] | None:
+        """Return the product with R = G^(-1/2) of the first p features; None where it has no closed form.
+
+        For G = t (I + mm') that is R = t^(-1/2) (I - mm'/(r + r^2)), where r^2 = 1 + |m|^2.
+        """
+        if not self._even:
+            return None
+        size = 1 / math.sqrt(float(self.traces[0]))
+        lever = size * self.lever[:p]
+        square = 1 + float(lever @ lever)
+        lever /= math.sqrt(square + math.sqrt(square))
+
+        def product(matrix: FloatArray) -> FloatArray:
+            return np.asarray(size * matrix - np.outer(size * lever, lever @ matrix))
+
+        return product
 
     def entry_variances(self) -> FloatArray:
         """Return the variance of the error of every entry."""
         sizes = np.diag(self.products)
         squares = np.outer(sizes, sizes) + self.products**2 - 2 * np.outer(self.lever, self.lever) ** 2
-        variances = self.beside * squares + self.shared * self.traces**2 + self._of_count(self.per_row, self.traces)
+        traces = self._entry_traces
+        variances = self.beside * squares + self.shared * traces**2 + self._of_count(self.per_row, traces)
         # The noise of the mean enters squared too.
-        variances += np.outer(self.mean_bias, self.mean_bias) * (1.0 + np.eye(len(sizes)))
-        variances[np.diag_indices_from(variances)] += self.extra
+        variances += np.outer(self.mean_bias, self.mean_bias)
+        variances[np.diag_indices_from(variances)] += self.mean_bias**2 + self.extra
         return np.asarray(np.maximum(variances, 0.0))
 
     def variance(self, weights: FloatArray) -> float:
@@ -114,18 +192,31 @@ class MatrixError:
         counted = float(self._of_count(np.asarray(np.sum(weights * self.per_row)), np.asarray(trace)))
         return max(0.0, 2 * self.beside * squares + self.shared * trace**2 + own + counted)
 
+    def variance_along(self, weights: FloatArray) -> float:
+        """Return the variance of the error of w'Mw for a vector of weights w."""
+        factor, columns, covariance = self.residual_terms(weights)
+        along = weights @ columns
+        return max(0.0, float(factor * along[0] + along @ covariance @ along + self.extra @ weights**4))
+
     def residual_covariance(self, weights: FloatArray) -> FloatArray:
         """Return the covariance of the errors of M times `weights`, a vector."""
-        towards, lever = self.products @ weights, self.lever * (self.lever @ weights)
-        total, traces = float(weights @ towards), towards - lever
-        found = self.beside * (self.products * total + np.outer(towards, towards) - 2 * np.outer(lever, lever))
-        found += self.shared * np.outer(traces, traces) + np.diag(self.extra * weights**2)
-        counted = self.per_row @ weights
-        found += self.count * np.outer(counted, counted)
-        cross = np.outer(counted, traces)
-        return np.asarray(found - self.count_shared * (cross + cross.T))
+        factor, columns, covariance = self.residual_terms(weights)
+        found = factor * self.products + columns @ covariance @ columns.T
+        found[np.diag_indices_from(found)] += self.extra * weights**2
+        return np.asarray(found)
 
-    def _of_count(self, counted: FloatArray, traces: FloatArray) -> FloatArray:
+    def residual_terms(self, weights: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return f, B and S of the same covariance, f G + B S B', but for what is extra on its diagonal."""
+        traces, lever = self.traces_times(weights), self.lever * (self.lever @ weights)
+        towards = traces + lever
+        columns = np.column_stack([towards, lever, traces, self.per_row @ weights])
+        covariance = np.diag([self.beside, -2 * self.beside, self.shared, self.count])
+        covariance[2, 3] = covariance[3, 2] = -self.count_shared
+        return self.beside * float(weights @ towards), columns, covariance
+
+    def _of_count(self, counted: FloatArray, traces: FloatArray) -> FloatArray | float:
+        if self.count == self.count_shared == 0:  # a public number of rows
+            return 0.0
         return np.asarray(self.count * counted**2 - 2 * self.count_shared * counted * traces)
 
 
@@ -269,7 +360,7 @@ def _correlation_variances(r: FloatArray, error: MatrixError) -> FloatArray:
         diagonal = np.diag(each)
         return np.asarray(each - r / 2 * (diagonal[:, None] + diagonal))
 
-    traces, counted = combined(error.traces), combined(error.per_row)
+    traces, counted = combined(error._entry_traces), combined(error.per_row)
     found = 2 * error.beside * squares + error.shared * traces**2 + error._of_count(counted, traces)
     found += r**2 / 4 * (error.extra[:, None] + error.extra)
     return np.asarray(np.maximum(found, 0.0))
@@ -293,7 +384,7 @@ def plain_error(d: int, beside: float, *, level: float) -> MatrixError:
     """Return the error of a matrix plus symmetric Gaussian noise of variance `beside`, twice that on the diagonal."""
     normal = float(ndtri((1 + level) / 2))
     none, nothing = np.zeros(d), np.zeros((d, d))
-    return MatrixError(np.eye(d), none, beside, 0.0, none, nothing, 0.0, 0.0, 0.0, none, 0.0, (normal, normal), normal)
+    return MatrixError(np.ones(d), none, beside, 0.0, none, nothing, 0.0, 0.0, 0.0, none, 0.0, (normal, normal), normal)
 
 
 def sampling_variances(tau: FloatArray, comparisons: int, n_rows: int) -> FloatArray:

@@ -19,7 +19,7 @@ from scipy.special import ndtr, ndtri
 from ..limits import CORRELATION
 from ..numerics import FloatArray
 from .correlations import DETERMINED_FROM
-from .entries import MatrixError
+from .entries import MatrixError, block_of
 
 # The second-order correction of the score may be this share of the smallest variance of the features, by experiment:
 # beyond it coverage falls below 0.93.
@@ -127,7 +127,8 @@ class LeastSquares:
     def __init__(
         self, matrix: FloatArray, error: MatrixError, *, per_row: float = 0.0, population: bool = False
     ) -> None:
-        self.matrix: FloatArray = matrix - np.diag(error.mean_bias)
+        self.matrix: FloatArray = matrix.copy()
+        self.matrix[np.diag_indices_from(matrix)] -= error.mean_bias
         self.error, self.per_row, self.population = error, per_row, population
         self.n_features = len(matrix) - 1
         self._quantile = max(error.quantiles)
@@ -139,8 +140,13 @@ class LeastSquares:
     @cached_property
     def _directions(self) -> tuple[FloatArray, FloatArray]:
         p = self.n_features
+        matrix, root = self.matrix[:p, :p], self.error.inverse_product_root(p)
         try:
-            values, vectors = scipy.linalg.eigh(self.matrix[:p, :p], self.error.products[:p, :p])
+            if root is None:
+                values, vectors = scipy.linalg.eigh(matrix, self.error.products[:p, :p])
+            else:
+                values, vectors = scipy.linalg.eigh(root(root(matrix).T), driver="evd", overwrite_a=True)
+                vectors = root(vectors)
         except np.linalg.LinAlgError:  # a mean so far off that the features cannot be told apart beside it
             return np.zeros(p), np.eye(p)
         return values, vectors
@@ -198,7 +204,7 @@ class LeastSquares:
     def _along(self) -> FloatArray:
         """M_xy, its products G_xy and the lever of the features, in their directions."""
         p = self.n_features
-        columns = np.column_stack([self.matrix[:p, p], self.error.products[:p, p], self.error.lever[:p]])
+        columns = np.column_stack([self.matrix[:p, p], self.error.product_column(p)[:p], self.error.lever[:p]])
         return np.asarray((self._vectors.T @ columns).T)
 
     @cached_property
@@ -225,7 +231,7 @@ class LeastSquares:
 
     @cached_property
     def _residual_noise(self) -> float:
-        return math.sqrt(self.error.variance(np.outer(self._towards, self._towards)))
+        return math.sqrt(self.error.variance_along(self._towards))
 
     @cached_property
     def _residual(self) -> float:
@@ -254,6 +260,8 @@ class LeastSquares:
         sampling = self.error.normal**2 * self.per_row * residual * self.population
         values, (noise, of_rows) = weights @ self.coef, self._errors(weights)
         extents = self._extents_of(weights, self._in_use)
+        unresolved = not self.bounded or None in extents
+        hidden = np.linalg.norm(weights @ self._hidden, axis=1) if unresolved else np.zeros(len(weights))
         found = []
         for place, one in enumerate(extents):
             value = float(values[place])
@@ -263,22 +271,23 @@ class LeastSquares:
                 continue
             c = weights[place]
             (one,) = self._extents_of(c[None], self.resolved) if self.bounded else (one,)
-            found.append(self._unresolved(c, value, one, sampling, bound))
+            found.append(self._unresolved(c, float(hidden[place]), value, one, sampling, bound))
         return found
 
     def _extents_of(self, weights: FloatArray, kept: NDArray[np.bool_]) -> list[_Extent | None]:
         return list(self._extents(weights @ self._vectors, kept)) if kept.any() else [None] * len(weights)
 
     def _unresolved(
-        self, c: FloatArray, value: float, found: _Extent | None, sampling: float, bound: float | None
+        self, c: FloatArray, hidden: float, value: float, found: _Extent | None, sampling: float, bound: float | None
     ) -> Estimate:
-        """Return the estimate of a contrast where some directions are not distinguishable from noise."""
-        longer, ends, share = self._longer, np.array([-1.0, 1.0]), self._share(c)
+        """Return the estimate of a contrast with so much of it in directions not distinguishable from noise."""
+        longer, ends, whole = self._longer, np.array([-1.0, 1.0]), float(np.linalg.norm(c))
+        share = 1 - (hidden / whole) ** 2 if whole > 0 else 1.0
         if found is None:  # nothing is known but the bound
-            ends = ends * (math.inf if bound is None else float(np.linalg.norm(c)) * bound)
+            ends = ends * (math.inf if bound is None else whole * bound)
             return Estimate(value, ends, math.inf, math.inf, share, 0.0)
         # How far a contrast may move by coefficients of length 1 in directions that are not resolved.
-        hidden = float(np.linalg.norm(c if share < _IDENTIFIED_SHARE else self._hidden.T @ c))
+        hidden = whole if share < _IDENTIFIED_SHARE else hidden
         sure = found.certain_up_to(sampling, hidden, longer)
         if bound is None:
             ends = ends * math.inf
@@ -286,11 +295,6 @@ class LeastSquares:
             more = longer[0] * bound**2 + longer[1] * bound
             ends = found.interval(sampling, more) + ends * hidden * bound
         return Estimate(value, ends, math.inf, math.inf, share, sure)
-
-    def _share(self, c: FloatArray) -> float:
-        """Return the share of a contrast that lies in resolved directions."""
-        whole = float(c @ c)
-        return 1 - float(np.sum(np.square(self._hidden.T @ c))) / whole if whole > 0 else 1.0
 
     @cached_property
     def _hidden(self) -> FloatArray:
@@ -300,11 +304,10 @@ class LeastSquares:
     @cached_property
     def _longer(self) -> tuple[float, float]:
         """Return what coefficients of length B in hidden directions add to the noise: factors of B^2 and of B."""
-        p, G = self.n_features, self.error.products
         if not self._hidden.size:
             return 0.0, 0.0
-        square = float(np.linalg.eigvalsh(self._hidden.T @ G[:p, :p] @ self._hidden)[-1])
-        return square, 2 * float(np.linalg.norm(self._hidden.T @ G[:p, p]))
+        of_target = self.error.product_column(self.n_features)[: self.n_features]
+        return self.error.largest_product(self._hidden), 2 * float(np.linalg.norm(self._hidden.T @ of_target))
 
     @cached_property
     def _counted(self) -> FloatArray:
@@ -360,7 +363,7 @@ class LeastSquares:
         def solved(y: FloatArray) -> FloatArray:
             return np.asarray(D * y + D * _times(B, _times(inner, _times(turned, D * y))))
 
-        of_square = a * float(error.products[p, p]) + np.sum(B_target * _times(S, B_target), axis=1)
+        of_square = a * float(error.product_column(p)[p]) + np.sum(B_target * _times(S, B_target), axis=1)
         constant = float(level @ level) - q * of_square
         centre = solved(linear)
         parts = (
@@ -445,7 +448,7 @@ class LeastSquares:
             return np.array([low, 1.0])
         # They may explain as much more as their variance allows.
         hidden = np.linalg.qr(self._vectors[:, ~above])[0]
-        longest = float(np.linalg.eigvalsh(hidden.T @ error.products[:p, :p] @ hidden)[-1]) * bound**2
+        longest = error.largest_product(hidden) * bound**2
         more = longest * (max(float(self._values[~above][-1]), 0.0) + edge) / total
         return np.array([low, min(1.0, high + more)])
 
@@ -504,7 +507,7 @@ class LeastSquares:
     def of(self, features: list[int]) -> "LeastSquares":
         """Return the same for some of the features."""
         columns = [*features, self.n_features]
-        matrix = (self.matrix + np.diag(self.error.mean_bias))[np.ix_(columns, columns)]
+        matrix = block_of(self.matrix + np.diag(self.error.mean_bias), columns)
         return LeastSquares(matrix, self.error.of(columns), per_row=self.per_row, population=self.population)
 
 

@@ -106,11 +106,10 @@ def loading_errors(
     >>> errors.angle.round(1), errors.undetermined
     (array([ 3.9, 90. , 90. ]), array([False,  True,  True]))
     """
-    across = rows[:k] @ error.products @ rows.T
-    along = np.sum(rows @ error.products * rows, axis=1) if k < len(rows) else np.diag(across)
-    levers = rows @ error.lever
+    levers, (traces, own) = rows @ error.lever, error.traces_along(rows, k)
     both = np.outer(levers[:k], levers)
-    variances = error.beside * (along[:k, None] * along + across**2 - 2 * both**2) + error.shared * (across - both) ** 2
+    across, along = traces + both, own + levers**2
+    variances = error.beside * (along[:k, None] * along + across**2 - 2 * both**2) + error.shared * traces**2
     kept = np.maximum(values, 0.0)
     variances = np.maximum(variances, 0.0) + sampled * np.outer(kept[:k], kept)
     gaps = np.abs(values[:k, None] - values)
@@ -122,7 +121,7 @@ def loading_errors(
     tied = (w > nearest).any(axis=1)
     others = np.zeros(k)  # for each of the rest, as large as their mean
     if rest is not None:
-        size = (float(np.trace(error.products)) - float(along.sum())) / rest.count
+        size = (error.total - float(along.sum())) / rest.count
         others = rest.mean_inverse_square(values[:k]) * (
             error.beside * along[:k] * size + sampled * kept[:k] * max(rest.mean, 0.0)
         )

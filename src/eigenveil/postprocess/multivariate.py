@@ -12,6 +12,8 @@ import scipy.linalg
 
 from ..errors import InvalidParameterError
 from ..numerics import FloatArray
+from .shrinkage import compose
+from .spectrum import sorted_eigh
 
 _TINY = 2.0**-40
 """Variances below this share of the largest are rounding."""
@@ -26,11 +28,33 @@ def inverse_root(covariance: FloatArray, floor: float = 0.0) -> FloatArray:
     array([[0.5, 0. ],
            [0. , 1. ]])
     """
-    values, vectors = scipy.linalg.eigh(covariance)
-    least = max(floor, _TINY * float(max(values[-1], 0.0)))
+    values, rows = sorted_eigh(covariance)
+    return compose(1 / np.sqrt(_raised(values, floor)), rows)
+
+
+def inverse(values: FloatArray, rows: FloatArray, floor: float = 0.0) -> FloatArray:
+    """Return the inverse of a positive semidefinite matrix, variances below `floor` raised to it.
+
+    Parameters
+    ----------
+    values, rows
+        Its eigenvalues, descending, and eigenvectors as rows.
+    floor : float
+
+    Examples
+    --------
+    >>> inverse(np.array([4.0, 0.01]), np.eye(2), floor=1.0)
+    array([[0.25, 0.  ],
+           [0.  , 1.  ]])
+    """
+    return compose(1 / _raised(values, floor), rows)
+
+
+def _raised(values: FloatArray, floor: float) -> FloatArray:
+    least = max(floor, _TINY * float(max(values[0], 0.0)))
     if least <= 0:
         raise InvalidParameterError("The covariance is 0, so nothing can be divided by it.")
-    return np.asarray((vectors / np.sqrt(np.maximum(values, least))) @ vectors.T)
+    return np.maximum(values, least)
 
 
 def squared_distances(centred: FloatArray, covariance: FloatArray, floor: float = 0.0) -> FloatArray:

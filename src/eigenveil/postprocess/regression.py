@@ -9,6 +9,7 @@ from ..errors import positive_number
 from ..numerics import FloatArray
 from .entries import MatrixError
 from .noise_spectrum import edge_quantile, mapped_reach
+from .shrinkage import Shrunk
 
 # The share of the noise edge that regularizes a well shrunk block; by experiment: docs/research/postprocessing.md.
 EDGE_SHARE = 0.2
@@ -45,7 +46,7 @@ class RidgeFit:
 
 
 def ridge_from_covariance(
-    matrix: FloatArray, moment: FloatArray, error: MatrixError, *, excess: float = 0.0, alpha: float | None = None
+    matrix: FloatArray, moment: Shrunk, error: MatrixError, *, excess: float = 0.0, alpha: float | None = None
 ) -> RidgeFit:
     """Regress the last column on all others from a raw release M = A + N, with the known distribution of N.
 
@@ -53,7 +54,7 @@ def ridge_from_covariance(
     ----------
     matrix : ndarray of shape (p + 1, p + 1)
         The released second moment, raw.
-    moment : ndarray of shape (p + 1, p + 1)
+    moment : Shrunk
         The same, shrunk, as by `shrink`.
     error : MatrixError
         Of M.
@@ -77,8 +78,9 @@ def ridge_from_covariance(
     Examples
     --------
     >>> from eigenveil.postprocess.entries import plain_error
+    >>> from eigenveil.postprocess.shrinkage import shrink
     >>> A = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, -1.0], [2.0, -1.0, 5.5]])
-    >>> fit = ridge_from_covariance(A, A, plain_error(3, 1e-6, level=0.95))
+    >>> fit = ridge_from_covariance(A, shrink(A, 0.0), plain_error(3, 1e-6, level=0.95))
     >>> fit.coef.round(2), round(fit.r2, 3)
     (array([ 2., -1.]), 0.909)
     """
@@ -88,21 +90,59 @@ def ridge_from_covariance(
         alpha = (EDGE_SHARE + (1 - EDGE_SHARE) / p) * _feature_edge(error, p, excess)
         alpha = max(alpha, _NO_NOISE * float(np.abs(matrix).max()), _NO_NOISE**2)
     alpha = positive_number("alpha", alpha)
-    values, vectors = np.linalg.eigh(moment[:p, :p])
-    values = np.maximum(values, 0.0)  # of a positive semidefinite block, but for rounding
-    weights = values / (values + alpha) / (values + alpha)  # whose square may underflow
+    ridge = _Ridge(moment, alpha)
     target = np.append(np.zeros(p), 1.0)
-    noise = error.residual_covariance(target)
-    by_chance = float(weights @ np.einsum("ij,ik,kj->j", vectors, noise[:p, :p], vectors))
-    of_target = float(matrix[p, p]), math.sqrt(max(0.0, float(noise[p, p])))
-    fitted = float(weights @ (vectors.T @ matrix[:p, p]) ** 2)
+    factor, columns, covariance = error.residual_terms(target)
+    by_chance = factor * ridge.fit_of_products(error) + float(np.sum(covariance * ridge.fits(columns)))
+    of_target = float(matrix[p, p]), math.sqrt(error.variance_along(target))
+    fitted = float(ridge.fits(matrix[:, p:])[0, 0])
     evidence = 1 - by_chance / fitted if fitted > by_chance else 0.0
-    if fitted <= NOTHING_BELOW * by_chance or moment[p, p] <= 0:
+    if fitted <= NOTHING_BELOW * by_chance or ridge.target_moment <= 0:
         return RidgeFit(np.zeros(p), alpha, 0.0, evidence, *of_target)
-    coef: FloatArray = vectors @ ((vectors.T @ moment[:p, p]) / (values + alpha))
-    residual = np.append(coef, -1.0)
-    r2 = float(np.clip(1 - residual @ moment @ residual / moment[p, p], 0.0, 1.0))
-    return RidgeFit(coef, alpha, r2, evidence, *of_target)
+    r2 = float(np.clip(1 - ridge.residual_moment / ridge.target_moment, 0.0, 1.0))
+    return RidgeFit(ridge.coef, alpha, r2, evidence, *of_target)
+
+
+class _Ridge:
+    """A ridge on a shrunk moment S of the features and the target, in the basis of its eigenvectors.
+
+    With K the inverse of S + alpha, and k its column of the target, k_y on its diagonal: the inverse of S_xx + alpha is
+    the block of P = K - kk'/k_y, whose other entries are 0, so that the coefficients are -k_x/k_y. In this basis S and
+    K are diagonal, and nothing is to be decomposed or multiplied once more.
+    """
+
+    def __init__(self, moment: Shrunk, alpha: float) -> None:
+        self._moments, self._of_target = moment.shrunk_eigenvalues, moment.components[:, -1]
+        self._features = moment.components.copy()
+        self._features[:, -1] = 0.0
+        self._inverse = 1 / (self._moments + alpha)
+        self._column = self._inverse * self._of_target
+        self._corner = float(self._column @ self._of_target)
+        self.coef: FloatArray = (self._column @ self._features)[:-1] / -self._corner
+
+    @property
+    def target_moment(self) -> float:
+        return float(self._moments @ self._of_target**2)
+
+    @property
+    def residual_moment(self) -> float:
+        return float(self._moments @ (self._column / self._corner) ** 2)
+
+    def fits(self, columns: FloatArray) -> FloatArray:
+        """Return V'PSPV for covariances V with the features: on its diagonal, how much is fitted to each."""
+        solved = self._inverse[:, None] * (self._features @ columns)
+        solved += np.outer(self._column, self.coef @ columns[:-1])
+        return np.asarray((solved.T * self._moments) @ solved)
+
+    def fit_of_products(self, error: MatrixError) -> float:
+        """Return the trace of PSPG, for the products G of an error: what is fitted to noise with that covariance."""
+        coef = np.append(self.coef, 0.0)
+        traces = error.traces_times(coef)
+        weights = self._moments * self._inverse
+        found = float((weights * self._inverse) @ error.traces_along(self._features, 0)[1])
+        found += 2 * float((weights * self._column) @ (self._features @ traces))
+        found += self.residual_moment * self._corner**2 * float(coef @ traces)
+        return max(0.0, found) + float(self.fits(error.lever[:, None])[0, 0])
 
 
 def _feature_edge(error: MatrixError, p: int, excess: float) -> float:
@@ -113,7 +153,7 @@ def _feature_edge(error: MatrixError, p: int, excess: float) -> float:
     """
     share = excess * p / (p + 1)
     edge = math.sqrt(error.beside) * edge_quantile(p, 1.0, share) / (1 + (0.4 + 0.8 * share) / p)
-    sizes = np.asarray(np.linalg.eigvalsh(error.products[:p, :p]), np.float64)
+    sizes = error.product_sizes(p)
     return edge * (float(sizes[0]) if p == 1 else mapped_reach(sizes) / (2 * math.sqrt(p - 1)))
 
 

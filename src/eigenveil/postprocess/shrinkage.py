@@ -6,6 +6,7 @@ the distribution of N, never a row, so they cost no privacy. docs/research/postp
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.optimize
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
 from ..numerics import FloatArray, one_blas_thread
-from .noise_spectrum import SIMULATION_SEED, NoiseDraw, edge_quantile
-from .spectrum import sorted_eigh
+from .noise_spectrum import SIMULATION_SEED, NoiseDraws, edge_quantile
+from .spectrum import sorted_eigh, threads_for
 
 # Half of the width over which the spectrum is smoothed, in standard deviations of the noise beside the diagonal.
 _WIDTH = 2.5
@@ -32,8 +33,6 @@ class Shrunk:
 
     Attributes
     ----------
-    covariance : ndarray of shape (d, d)
-        The positive semidefinite estimate of A.
     eigenvalues : ndarray of shape (d,)
         De-biased estimates of the eigenvalues of A.
     shrunk_eigenvalues : ndarray of shape (d,)
@@ -42,10 +41,14 @@ class Shrunk:
         Eigenvectors of the release, as rows.
     """
 
-    covariance: FloatArray
     eigenvalues: FloatArray
     shrunk_eigenvalues: FloatArray
     components: FloatArray
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """The positive semidefinite estimate of A, of shape (d, d)."""
+        return compose(self.shrunk_eigenvalues, self.components)
 
 
 def project_psd(matrix: FloatArray) -> FloatArray:
@@ -55,8 +58,8 @@ def project_psd(matrix: FloatArray) -> FloatArray:
 
     Examples
     --------
-    >>> project_psd(np.diag([2.0, -1.0])).tolist()
-    [[2.0, 0.0], [0.0, 0.0]]
+    >>> project_psd(np.diag([4.0, -1.0])).tolist()
+    [[4.0, 0.0], [0.0, 0.0]]
     """
     values, vectors = sorted_eigh(released_matrix(matrix))
     return compose(np.maximum(values, 0.0), vectors)
@@ -107,7 +110,7 @@ def shrink(
     d, total = values.size, _kept_total(values, keep_trace)
     plain = _nonnegative(values, total)
     if d == 1 or not off_variance > 0:
-        return Shrunk(compose(plain, rows), plain, plain, rows)
+        return Shrunk(plain, plain, rows)
     a, sd = d * off_variance, math.sqrt(off_variance)
     g = _smoothed_stieltjes(values, _WIDTH * sd)
     bent = 1 - excess * a * g * g
@@ -126,7 +129,7 @@ def shrink(
     step = (d - 1) / d
     shrunk = decreasing(plain + step * (chosen - plain), total)
     debiased = decreasing(plain + step * (before.real - plain), total)
-    return Shrunk(compose(shrunk, rows), debiased, shrunk, rows)
+    return Shrunk(debiased, shrunk, rows)
 
 
 def _smoothed_stieltjes(values: FloatArray, half_width: float) -> NDArray[np.complex128]:
@@ -150,7 +153,7 @@ def _smoothed_stieltjes(values: FloatArray, half_width: float) -> NDArray[np.com
 
 def shrink_by_simulation(
     matrix: FloatArray,
-    noise_draw: NoiseDraw,
+    noise_draws: NoiseDraws,
     eigensystem: tuple[FloatArray, FloatArray] | None = None,
     *,
     keep_trace: bool = False,
@@ -161,8 +164,8 @@ def shrink_by_simulation(
     ----------
     matrix, eigensystem, keep_trace
         As for `shrink`.
-    noise_draw : callable
-        Maps a generator to one draw of N. The distribution must be symmetric about 0.
+    noise_draws : callable
+        Maps a generator and a number to so many draws of N. The distribution must be symmetric about 0.
 
     Notes
     -----
@@ -177,7 +180,7 @@ def shrink_by_simulation(
     total = _kept_total(values, keep_trace)
     positive, step = _nonnegative(values, total), max(0.0, (values.size - 2) / values.size)
     with one_blas_thread():
-        noise, estimate = _mirrored_draws(noise_draw, rows), positive
+        noise, estimate = _mirrored_draws(noise_draws, rows), positive
         for _ in range(_STEPS):
             simulated = np.linalg.eigvalsh(noise + np.diag(estimate))[:, ::-1].mean(axis=0)
             estimate = decreasing(estimate + values - simulated, total)
@@ -185,7 +188,7 @@ def shrink_by_simulation(
         spread = (np.linalg.eigh(noise + np.diag(estimate))[1] ** 2).mean(axis=0).T[::-1]
     debiased = positive + step * (estimate - positive)
     shrunk = positive + step * (decreasing(spread @ estimate, total) - positive)
-    return Shrunk(compose(shrunk, rows), debiased, shrunk, rows)
+    return Shrunk(debiased, shrunk, rows)
 
 
 def released_matrix(matrix: FloatArray) -> FloatArray:
@@ -193,25 +196,26 @@ def released_matrix(matrix: FloatArray) -> FloatArray:
     array = np.asarray(matrix, dtype=np.float64)
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.size or not np.isfinite(array).all():
         raise InvalidDataError("A released matrix must be square and finite.")
-    if not np.allclose(array, array.T, rtol=1e-8, atol=1e-8 * float(np.abs(array).max())):
+    if (array != array.T).any() and not np.allclose(array, array.T, rtol=1e-8, atol=1e-8 * float(np.abs(array).max())):
         raise InvalidDataError("A released matrix must be symmetric.")
     return array
 
 
 def compose(values: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the symmetric matrix with these eigenvalues and eigenvectors (as rows)."""
-    product = (rows.T * values) @ rows
-    return (product + product.T) / 2
+    """Return the symmetric matrix with these eigenvalues, none of them below 0, and eigenvectors (as rows)."""
+    with threads_for(len(rows)):
+        roots = rows.T * np.sqrt(values)
+        return np.asarray(roots @ roots.T)  # half of the work of other products, and symmetric to the last bit
 
 
-def _mirrored_draws(noise_draw: NoiseDraw, rows: FloatArray) -> FloatArray:
+def _mirrored_draws(noise_draws: NoiseDraws, rows: FloatArray) -> FloatArray:
     """Return draws of the noise in the released eigenbasis, each with its mirror image.
 
     The mirror image removes the first-order error of the simulation, which few draws would not average out.
     """
     generator = np.random.default_rng(SIMULATION_SEED)
     pairs = int(np.clip(_WORK // rows.shape[0], 1, _MOST_PAIRS))
-    halves = np.stack([rows @ noise_draw(generator) @ rows.T for _ in range(pairs)])
+    halves = rows @ noise_draws(generator, pairs) @ rows.T
     return np.concatenate([halves, -halves])
 
 

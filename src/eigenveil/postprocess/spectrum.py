@@ -40,12 +40,13 @@ def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[Fl
     if d >= _WIDE and k <= d // 50:
         values, vectors = _lanczos(matrix, k)
     else:
-        # The full solver (divide and conquer) is faster unless only a few vectors are wanted.
-        subset = None if k > d // 4 else (d - k, d - 1)
-        driver = "evd" if subset is None else "evr"
         with threads_for(d):
             # The same triangle, but in the order in which LAPACK reads: it would be copied across the grain else.
-            values, vectors = scipy.linalg.eigh(matrix.T, lower=False, subset_by_index=subset, driver=driver)
+            if k > d // 4:  # divide and conquer is faster, unless only a few vectors are wanted
+                values, vectors = np.linalg.eigh(matrix.T, "U")  # NumPy's, which begins sooner
+            else:
+                subset = d - k, d - 1
+                values, vectors = scipy.linalg.eigh(matrix.T, lower=False, subset_by_index=subset, driver="evr")
     rows = vectors.T[::-1][:k]
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
     return values[::-1][:k].copy(), rows * np.where(largest < 0, -1.0, 1.0)

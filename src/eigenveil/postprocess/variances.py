@@ -114,13 +114,6 @@ def mapped_noise(
     return ComponentNoise(cross, own, np.zeros(len(leading)))
 
 
-def trace_sizes(mapping: FloatArray | None, d: int) -> tuple[float, float]:
-    """Return |B'B|^2 and tr B'B, which tell the variance of the trace of BNB'; both are d for the identity."""
-    if mapping is None:
-        return float(d), float(d)
-    return float(np.square(mapping @ mapping.T).sum()), float(np.square(mapping).sum())
-
-
 def simulation() -> np.random.Generator:
     """Return the generator of a simulation: the same release always gives the same answer."""
     return np.random.default_rng(SIMULATION_SEED)

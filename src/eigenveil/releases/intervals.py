@@ -355,7 +355,6 @@ class IntervalView:
         d, mean = matrix.n_features, matrix.scaled_mean
         constant = rows.constant_value if self.origin.centred else 0.0
         lever = mean / constant if constant else np.zeros(d)
-        products = np.eye(d) if matrix.inverse_map is None else matrix.inverse_map @ matrix.inverse_map.T
         beside, shared, extra = (
             of_sum * unit**2 for of_sum in (facts.off_variance, facts.shared_variance, facts.diagonal_extra)
         )
@@ -364,7 +363,7 @@ class IntervalView:
             count = (2 * beside + shared + extra) / constant**4, shared / constant**2
         first = (self.origin.mean_sd or 0.0) ** 2
         return MatrixError(
-            products=np.asarray(products + np.outer(lever, lever)),
+            traces=np.ones(d) if matrix.inverse_map is None else matrix.inverse_map @ matrix.inverse_map.T,
             lever=lever,
             beside=beside,
             shared=shared,

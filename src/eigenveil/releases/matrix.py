@@ -28,6 +28,7 @@ from ..postprocess.correlations import (
     correlation_from_covariance,
     correlation_from_signs,
 )
+from ..postprocess.entries import block_of
 from ..postprocess.shrinkage import Shrunk, project_psd, shrink, shrink_by_simulation
 from ..postprocess.spectrum import sorted_eigh
 from .origin import Origin, Request
@@ -336,10 +337,14 @@ class MatrixView:
     @property
     def row_variance_sds(self) -> FloatArray:
         """Standard deviations of the noise on the diagonal of `row_matrix`; zeros where nothing is known of noise."""
-        mapping, mechanism = self._row_noise_map, self.mechanism
-        sizes = np.ones(self.n_features) if mapping is None else np.square(mapping).sum(axis=1)
+        mechanism, d = self.mechanism, self.n_features
         if not isinstance(mechanism, AdditiveMechanism):
-            return np.zeros(self.n_features)
+            return np.zeros(d)
+        if self.inverse_map is not None:
+            sizes = np.square(self._rows_through_map(np.eye(d))).sum(axis=1)
+        else:
+            sizes = 1 + np.square(self.lever)
+            sizes[list(self.origin.without_range)] = 0.0
         return np.asarray(sizes * (self.noise_unit * math.sqrt(mechanism.noise_facts().diagonal_variance)))
 
     def row_noise_draw(self, generator: np.random.Generator, count: int | None = None) -> FloatArray:
@@ -383,17 +388,20 @@ class MatrixView:
         """What noise of the mechanism is multiplied by to be noise of the mean over the rows."""
         return self.origin.row_rule.reach_squared / max(1, self.n_rows or 1) * self.units_per_weight
 
-    @property
-    def _row_noise_map(self) -> FloatArray | None:
-        """B, for noise of the mechanism N and the error BNB' of `row_matrix`, to first order; None for the identity."""
-        if not (self._has_constant or self.origin.without_range) and self.inverse_map is None:
-            return None
-        width = self.n_features + self._has_constant
-        mapped = np.eye(self.n_features, width)
+    def _rows_through_map(self, rows: FloatArray) -> FloatArray:
+        """Return u'B for directions u as rows: noise N of the mechanism is BNB' in `row_matrix`, to first order."""
+        still = list(self.origin.without_range)
+        if still:
+            rows = rows.copy()
+            rows[:, still] = 0.0
         if self._has_constant:
-            mapped[:, -1] = -self.scaled_mean / self.origin.row_rule.constant_value
-        mapped[list(self.origin.without_range)] = 0.0
-        return mapped if self.inverse_map is None else mapped @ self.inverse_map
+            rows = np.column_stack([rows, rows @ -self.lever])
+        return rows if self.inverse_map is None else rows @ self.inverse_map
+
+    @property
+    def lever(self) -> FloatArray:
+        """The mean in units of the appended constant; zeros where there is none."""
+        return self.scaled_mean / self.origin.row_rule.constant_value if self._has_constant else self.scaled_mean
 
     def mean_noise_map(self) -> tuple[FloatArray, FloatArray] | None:
         """B and b, for noise of the mechanism N and the error BNb of the scaled mean; None if it is not in it."""
@@ -546,15 +554,19 @@ class MatrixView:
         return self.signs.noise(noise) if self.of_signs else self._as_scaled(noise)
 
     @property
-    def noise_map(self) -> FloatArray | None:
-        """B, for noise of the mechanism N and the error BNB' of `scaled_matrix`; None for the identity.
+    def noise_is_mapped(self) -> bool:
+        """Whether the noise of `scaled_matrix` is BNB' for noise N of the mechanism, and not N itself."""
+        mapped = self._has_constant or bool(self.origin.without_range) or self.inverse_map is not None
+        return mapped or self.divisors is not None
 
-        Not for correlations, whose error is no such product.
-        """
-        rows, sizes = self._row_noise_map, self.divisors
-        if sizes is None:
-            return rows
-        return np.diag(1 / sizes) if rows is None else rows / sizes[:, None]
+    @property
+    def mapped_by_mean(self) -> bool:
+        """Whether it is that of the mean alone, so that BB' = c(I + ll') for the `lever` l, up to still features."""
+        return self.inverse_map is None and self._one_scale
+
+    def through_noise_map(self, rows: FloatArray) -> FloatArray:
+        """Return u'B for directions u as rows; not for correlations, whose error is no such product."""
+        return self._rows_through_map(rows if self.divisors is None else rows / self.divisors)
 
     def _as_scaled(self, noise: FloatArray) -> FloatArray:
         if self.of_correlation:
@@ -587,9 +599,9 @@ class MatrixView:
         sharp = same and self.mechanism is not None and self.mechanism.sharp_trace
         return self._shrunk(self.scaled_matrix, self.eigensystem, keep_trace=sharp or self.of_correlation)
 
-    def shrunk_block(self, positions: list[int]) -> FloatArray:
+    def shrunk_block(self, positions: list[int]) -> Shrunk:
         """Return the shrunk matrix of some of the scaled features, in this order, from that block alone."""
-        return self._shrunk(self.scaled_matrix[np.ix_(positions, positions)], positions=positions).covariance
+        return self._shrunk(block_of(self.scaled_matrix, positions), positions=positions)
 
     def _shrunk(
         self,
@@ -605,8 +617,12 @@ class MatrixView:
         if variance is not None:
             excess = 0.0 if self.noise_facts is None else self.noise_facts.excess * len(matrix) / self.n_features
             return shrink(matrix, variance, excess, eigensystem, keep_trace=keep_trace)
-        block = slice(None) if positions is None else np.ix_(positions, positions)
-        return shrink_by_simulation(matrix, lambda g: self.noise_draw(g)[block], eigensystem, keep_trace=keep_trace)
+
+        def draws(generator: np.random.Generator, count: int) -> FloatArray:
+            noise = self.noise_draw(generator, count)
+            return noise if positions is None else noise[:, positions][:, :, positions]
+
+        return shrink_by_simulation(matrix, draws, eigensystem, keep_trace=keep_trace)
 
     @cached_property
     def _even_variance(self) -> float | None:
@@ -625,20 +641,20 @@ class MatrixView:
 
     @cached_property
     def noise_sizes(self) -> FloatArray:
-        """Eigenvalues of BB' of `noise_map`, ascending: how large noise is along directions; not for correlations."""
+        """Eigenvalues of BB' of the map of noise, ascending: how large it is along directions; not for correlations."""
         if self._one_scale:
             return self.row_noise_sizes / (1.0 if self.divisors is None else float(self.divisors[0]) ** 2)
-        mapping = self.noise_map
-        assert mapping is not None
-        return np.asarray(np.linalg.eigvalsh(mapping @ mapping.T)[len(self.origin.without_range) :])
+        return self._sizes_of(self.through_noise_map(np.eye(self.n_features)))
 
     @cached_property
     def row_noise_sizes(self) -> FloatArray:
         """The same for `row_matrix`."""
-        mapping, count = self._row_noise_map, self.n_features - len(self.origin.without_range)
-        if self.inverse_map is None or mapping is None:  # I + mm'/c^2
-            lever = self.scaled_mean / self.origin.row_rule.constant_value if self._has_constant else np.zeros(1)
-            return np.append(np.ones(max(0, count - 1)), 1 + float(lever @ lever))
+        if self.inverse_map is None:  # I + mm'/c^2
+            count = self.n_features - len(self.origin.without_range)
+            return np.append(np.ones(max(0, count - 1)), 1 + float(self.lever @ self.lever))
+        return self._sizes_of(self._rows_through_map(np.eye(self.n_features)))
+
+    def _sizes_of(self, mapping: FloatArray) -> FloatArray:
         return np.asarray(np.linalg.eigvalsh(mapping @ mapping.T)[len(self.origin.without_range) :])
 
     @cached_property

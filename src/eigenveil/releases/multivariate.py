@@ -18,9 +18,11 @@ from ..postprocess.multivariate import (
     canonical_correlations,
     discriminant,
     factors,
+    inverse,
     inverse_root,
     squared_distances,
 )
+from ..postprocess.spectrum import sorted_eigh
 from .matrix import ABOUT_THE_MEAN, Columns, real_rows
 from .origin import ComponentsRequest, SparseRequest
 
@@ -124,8 +126,12 @@ def whiten(release: "Release", X: Any) -> FloatArray:
 
 def precision(release: "Release") -> FloatArray:
     """Return the inverse of the covariance in the units of the features, its variances at least those of the noise."""
-    root = inverse_root(_usable(release), _floor(release))
-    return np.asarray(root @ root * np.outer(release.scale, release.scale))
+    matrix = release.matrix
+    if matrix.has_known_noise and not matrix.of_correlation and not release.origin.without_range:
+        system = matrix.estimate.shrunk_eigenvalues, matrix.estimate.components  # which nothing was changed in since
+    else:
+        system = sorted_eigh(_usable(release))
+    return np.asarray(inverse(*system, _floor(release)) * np.outer(release.scale, release.scale))
 
 
 def mahalanobis(release: "Release", X: Any) -> FloatArray:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeAlias
 
 from ..errors import InvalidParameterError, integer_between, number_from_zero, positive_number
-from ..files import parsed_json
+from ..files import check_json, parsed_json
 from ..moments.row_rule import RowRule
 from ..tables.schema import Schema
 
@@ -324,9 +324,9 @@ class Origin:
         try:
             content = {"origin": self.to_dict()}
             text = json.dumps(content, sort_keys=True, allow_nan=False)  # on one line, which is much quicker
-            parsed = parsed_json(text)["origin"]
+            check_json(content)  # and what is written like this is read like this: sorted keys are of one type
             if self.schema is not None:
-                Schema.from_dict(parsed["schema"])
+                Schema.from_dict(parsed_json(text)["origin"]["schema"])
             if len(text) > limit // _INDENTED:
                 text = header_text(content)
         except (TypeError, ValueError, LookupError, AttributeError) as error:

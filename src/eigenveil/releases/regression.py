@@ -21,6 +21,7 @@ from ..errors import (
 )
 from ..limits import ANY, CORRELATION, SHARE
 from ..numerics import FloatArray
+from ..postprocess.entries import block_of
 from ..postprocess.holding import holding
 from ..postprocess.least_squares import Estimate, LeastSquares, partial_correlations
 from ..postprocess.regression import RidgeFit, ridge_from_covariance, shrunk_mean
@@ -433,7 +434,7 @@ class _Question:
         """Names of all features, as sentences call them."""
         return features_in_words(self.release.feature_names, self.release.n_features)
 
-    @property
+    @cached_property
     def without_range(self) -> list[int]:
         return [one for one in self.features if one in self.release.origin.without_range]
 
@@ -445,7 +446,7 @@ class _Question:
         if release.intervals.unavailable or not known or self.target in release.origin.without_range:
             return None
         columns = [*(self.features[place] for place in known), self.target]
-        matrix = release.matrix.row_matrix[np.ix_(columns, columns)]
+        matrix = block_of(release.matrix.row_matrix, columns)
         level = 1 - (1 - self.level) / (1 + (self.chosen or 0))
         per_row, population = release.intervals.sampled(level, "population"), self.of == "population"
 
@@ -490,7 +491,7 @@ def _estimates(question: _Question) -> tuple[FloatArray, float, float, float]:
         return coef, float(mean - coef @ release.mean[features]), inference.fit.r2, 0.0
     matrix, columns = release.matrix, [*features, target]
     fit = ridge_from_covariance(
-        matrix.scaled_matrix[np.ix_(columns, columns)],
+        block_of(matrix.scaled_matrix, columns),
         matrix.shrunk_block(columns),
         release.intervals.scaled_matrix_error(question.level).of(columns),
         excess=0.0 if matrix.noise_facts is None else matrix.noise_facts.excess,

@@ -22,6 +22,7 @@ from ..postprocess.above_noise import (
     above_edges,
     edges_from_few_draws,
     isotropic_edges,
+    levered_edges,
     simulated_edges,
 )
 from ..postprocess.fantope import SparseComponents, screened_components
@@ -29,7 +30,7 @@ from ..postprocess.intervals import eigenvalue_intervals
 from ..postprocess.loadings import LoadingErrors, Rest, largest_loading_error, loading_errors
 from ..postprocess.noise_spectrum import edge_quantile, mapped_reach, typical_edge
 from ..postprocess.simultaneous import critical_value, sampling_error, sampling_root
-from ..postprocess.spectrum import largest_eigenvalue, sorted_eigh, spectrum_beyond
+from ..postprocess.spectrum import largest_eigenvalue, sorted_eigh, spectrum_beyond, threads_for
 from ..postprocess.variances import (
     APPROXIMATE,
     ComponentNoise,
@@ -40,7 +41,6 @@ from ..postprocess.variances import (
     simulated_noise,
     simulated_trace_sd,
     simulation,
-    trace_sizes,
     variances_along,
 )
 from .intervals import LEVEL, IntervalView
@@ -61,6 +61,9 @@ Z = 1.96
 _UNNOTICED = 0.001
 # Draws that estimate the mean size of noise whose distribution depends on the basis.
 _DRAWS = 3
+# Up to how many times as large noise may be in one direction as in all others, for closed edges of this level; by
+# experiment: tests/postprocess/test_above_noise.py.
+_EVEN, _ALPHA = 1.5, 0.05
 # The width from which the closed form of the reach of mapped noise is near enough; by experiment:
 # benchmarks/shrinkage.py.
 _REACH_FROM = 30
@@ -185,13 +188,13 @@ class SpectrumView:
                 shift = np.einsum("ki,ij,kj->k", leading, matrix.signs.tie_shift, leading)
                 noise = noise.shifted(shift)
             return noise.scaled(self._noise_that_fits) if matrix.of_correlation else noise
-        unit, mapping = matrix.noise_unit, matrix.noise_map
+        unit = matrix.noise_unit
         beside, shared = facts.off_variance * unit**2, facts.shared_variance * unit**2
-        if mapping is None:
-            sizes, noise = np.ones(k), isotropic_noise(k, len(others), beside, shared)
+        if matrix.noise_is_mapped:
+            rows, rest = matrix.through_noise_map(leading), matrix.through_noise_map(others)
+            sizes, noise = np.square(rows).sum(axis=1), mapped_noise(rows, rest, beside, shared)
         else:
-            rows = leading @ mapping
-            sizes, noise = np.square(rows).sum(axis=1), mapped_noise(rows, others @ mapping, beside, shared)
+            sizes, noise = np.ones(k), isotropic_noise(k, len(others), beside, shared)
         n_rows = max(1, matrix.n_rows or 1)
         with_own = sizes * (facts.trace_with_count / facts.n_features * unit / n_rows)
         noise = noise.with_miscount(values, facts.count_variance / n_rows**2, with_own)
@@ -206,13 +209,17 @@ class SpectrumView:
         drawn = float(np.square(matrix.moment_draws(simulation(), 1)).sum())
         return min(1.0, seen / max(drawn, np.finfo(float).tiny))
 
-    def _drift(self, rows: FloatArray) -> FloatArray:
-        """Return the means of u'Nu for some directions: noise squared, of a mean that is subtracted, has one."""
+    def _drift(self, rows: FloatArray | None) -> FloatArray:
+        """Return the means of u'Nu for some directions: noise squared, of a mean that is subtracted, has one.
+
+        Without any, for the features, each by itself.
+        """
         matrix = self.matrix
         facts, about = matrix.noise_facts, matrix.mean_noise_map()
         if facts is None or about is None or matrix.of_correlation:
-            return np.zeros(len(rows))
-        directions = (rows if matrix.divisors is None else rows / matrix.divisors) @ about[0]
+            return np.zeros(matrix.n_features if rows is None else len(rows))
+        divisors = np.ones(matrix.n_features) if matrix.divisors is None else matrix.divisors
+        directions = about[0] / divisors[:, None] if rows is None else (rows / divisors) @ about[0]
         inner = (directions @ about[1]) ** 2
         lengths = np.square(directions).sum(axis=1) * np.square(about[1]).sum()
         squares = facts.off_variance * (lengths + inner) + facts.shared_variance * inner
@@ -221,9 +228,10 @@ class SpectrumView:
     def leading_variances(self, count: int) -> ComponentVariances | None:
         """Return variances along the first `count` eigenvectors; None where no distribution of noise is known."""
         if count not in self._variances:
-            found = self.variances_by_distribution(count)
-            if found is not None and self.matrix.n_features < _WIDE:
-                found = found.informed(self.matrix.estimate.shrunk_eigenvalues[: found.estimate.size])
+            with threads_for(self.matrix.n_features):
+                found = self.variances_by_distribution(count)
+                if found is not None and self.matrix.n_features < _WIDE:
+                    found = found.informed(self.matrix.estimate.shrunk_eigenvalues[: found.estimate.size])
             self._variances[count] = None if found is None else found.first(count)
         return self._variances[count]
 
@@ -256,7 +264,7 @@ class SpectrumView:
         values, leading = values[:count], rows[:count]
         noise = self._noise_along(leading, rest, values)
         facts = matrix.noise_facts
-        straight = matrix.noise_map is None and not matrix.of_correlation
+        straight = not (matrix.noise_is_mapped or matrix.of_correlation)
         found = variances_along(
             values,
             others,
@@ -279,8 +287,7 @@ class SpectrumView:
             return float(matrix.n_features)
         if self._released_variances is not None:
             return float(self._released_variances.sum())
-        trace = float(np.trace(matrix.scaled_matrix))
-        return max(0.0, trace - float(self._drift(np.eye(matrix.n_features)).sum()))
+        return max(0.0, float(np.trace(matrix.scaled_matrix) - self._drift(None).sum()))
 
     @cached_property
     def _total_sd(self) -> float:
@@ -291,7 +298,9 @@ class SpectrumView:
             return 0.0
         if facts is None:
             return simulated_trace_sd(matrix.n_features, matrix.moment_draws)
-        squares, trace = trace_sizes(matrix.noise_map, matrix.n_features)
+        # The variance of the trace of BNB' has |B'B|^2 and tr B'B.
+        sizes = matrix.noise_sizes[: matrix.n_features - len(self.origin.without_range)]
+        squares, trace = float(np.square(sizes).sum()), float(sizes.sum())
         own = unit**2 * (2 * facts.off_variance * squares + facts.shared_variance * trace**2)
         miscounted = self.total_variance / max(1, matrix.n_rows or 1)
         with_count = unit * trace * facts.trace_with_count / facts.n_features
@@ -332,6 +341,8 @@ class SpectrumView:
         matrix = self.matrix
         if matrix.rows_hidden:
             return None
+        if matrix.has_known_noise and matrix.n_features < _WIDE and "leading" not in vars(self):
+            _ = matrix.eigensystem  # which is needed below, and then not in part before
         k, released, hidden = len(self.components), self._released_variances, list(matrix.undetermined)
         if isinstance(self.origin.request, SparseRequest):
             found = self._variances_of_sparse(k)
@@ -453,11 +464,35 @@ class SpectrumView:
 
     # Components and features against the noise.
 
-    @property
-    def _alike(self) -> bool:
-        """Whether the noise is known in closed form and has the same distribution in every basis."""
+    @cached_property
+    def _edge_level(self) -> float | None:
+        """The level of edges in closed form; None where they are simulated, or the noise is unknown.
+
+        They are there for noise of the same distribution in every basis, and where only that of a mean is added to it.
+        """
         matrix = self.matrix
-        return matrix.noise_facts is not None and matrix.noise_map is None and not matrix.of_correlation
+        if matrix.noise_facts is None or matrix.of_correlation:
+            return None
+        if not matrix.noise_is_mapped:
+            return _ALPHA
+        sizes = matrix.noise_sizes
+        if not matrix.mapped_by_mean or sizes.size < _REACH_FROM:
+            return None
+        return _ALPHA if sizes[-1] <= _EVEN * sizes[0] else _TOO_MANY if sizes.size > _SIMULATED else None
+
+    def _closed_edges(self, rows: FloatArray) -> Iterable[float]:
+        """Return these edges beside none, one, two, ... of some eigenvectors."""
+        matrix, facts, level = self.matrix, self.matrix.noise_facts, self._edge_level
+        assert facts is not None
+        assert level is not None
+        left = matrix.n_features - len(self.origin.without_range)
+        sd, excess = math.sqrt(facts.off_variance) * matrix.noise_unit, facts.excess * left / facts.n_features
+        if not matrix.noise_is_mapped:
+            sharp = matrix.mechanism is not None and matrix.mechanism.sharp_trace
+            return isotropic_edges(left, sd, excess, sharp_trace=sharp)
+        least, most = matrix.noise_sizes[[0, -1]].tolist()
+        along = self._along_one(level, None) * least / most
+        return levered_edges(rows, matrix.lever, left, sd * least, along, excess, level)
 
     @cached_property
     def noise_test(self) -> NoiseTest | None:
@@ -467,12 +502,8 @@ class SpectrumView:
         of counting too many is at most 5 %. For correlations the null hypothesis is that no features are correlated.
         """
         matrix = self.matrix
-        if self._alike:
-            facts = matrix.noise_facts
-            assert facts is not None
-            sd, excess = math.sqrt(facts.off_variance) * matrix.noise_unit, facts.excess
-            sharp = matrix.mechanism is not None and matrix.mechanism.sharp_trace
-            return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, sd, excess, sharp_trace=sharp))
+        if self._edge_level is not None:
+            return self._tested_leading(self._closed_edges)
         if matrix.has_known_noise and matrix.n_features <= _SIMULATED:
             values, vectors = matrix.eigensystem
             return self._tested(
@@ -490,7 +521,7 @@ class SpectrumView:
     def _tested(self, values: FloatArray, edges: Iterable[float]) -> NoiseTest:
         usual = self.matrix.without_signal
         raised = (usual + edge for edge in edges)
-        if self._alike or self.origin.model == "local":
+        if self._edge_level is not None or self.origin.model == "local":
             return above_edges(values, raised)
         # Within what is sure of them, so that who needs no more than that never finds otherwise.
         return above_edges(values, (float(np.clip(one, *self._edge_bounds(k))) for k, one in enumerate(raised)))
@@ -533,25 +564,29 @@ class SpectrumView:
         count = self._count_above_noise(len(self.components))
         return None if count is None else np.arange(len(self.components)) < count
 
-    def _along_one(self, alpha: float, without: FloatArray) -> float:
-        """Return what noise passes with probability alpha along its largest direction beside some rows.
+    def _along_one(self, alpha: float, without: FloatArray | None) -> float:
+        """Return what noise passes with probability alpha along its largest direction, or that beside some rows.
 
-        0 where it is as large along all.
-        A direction that has most of the noise is one number, whose distribution is wider than that of an edge.
+        0 where it is as large along all. A direction that has most of the noise is one number, whose distribution is
+        wider than that of an edge.
         """
         matrix = self.matrix
-        mechanism, products = matrix.mechanism, self._noise_products
-        if self._alike or matrix.of_correlation or not isinstance(mechanism, AdditiveMechanism):
+        mechanism = matrix.mechanism
+        alike = matrix.noise_facts is not None and not matrix.noise_is_mapped
+        if alike or matrix.of_correlation or not isinstance(mechanism, AdditiveMechanism):
             return 0.0
         facts = mechanism.noise_facts()
-        most = 1.0 if products is None else largest_eigenvalue(products, without)
+        if without is None:
+            most = float(matrix.noise_sizes[-1])
+        else:
+            most = largest_eigenvalue(self._noise_products, without) if matrix.noise_is_mapped else 1.0
         variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
         return most * matrix.noise_unit * float(np.sqrt(variance)) * mechanism.noise_quantiles(1 - 2 * alpha)[1]
 
     @cached_property
-    def _noise_products(self) -> FloatArray | None:
-        mapping = self.matrix.noise_map
-        return None if mapping is None else np.asarray(mapping @ mapping.T)
+    def _noise_products(self) -> FloatArray:
+        mapping = self.matrix.through_noise_map(np.eye(self.matrix.n_features))
+        return np.asarray(mapping @ mapping.T)
 
     @cached_property
     def features_below_noise(self) -> tuple[int, ...]:
@@ -599,10 +634,12 @@ class SpectrumView:
 
         Bounds on its edges tell nearly always; where they do not, it may have to simulate.
         """
-        matrix = self.matrix
-        if "noise_test" in vars(self) or self._alike or not matrix.has_known_noise or self.leading[0].size < most:
+        if "noise_test" in vars(self) or not self.matrix.has_known_noise or self.leading[0].size < most:
             return None if self.noise_test is None else min(most, self.noise_test.count)
-        for k, value in enumerate(self.leading[0][:most].tolist()):
+        values, rows = self.leading
+        if self._edge_level is not None:
+            return above_edges(values[:most], self._closed_edges(rows[:most])).count
+        for k, value in enumerate(values[:most].tolist()):
             least, farthest = self._edge_bounds(k)
             if value <= least:
                 return k
@@ -633,7 +670,7 @@ class SpectrumView:
             return unit * float(sizes[0]) * edge / (1 + _TOO_FAR / left), unit * float(sizes[-1]) * edge
         reach = unit * mapped_reach(sizes) / (2 * math.sqrt(left))
         rare = reach * _farthest(left, excess)
-        return reach * typical_edge(left, 1.0), math.hypot(rare, self._along_one(_UNNOTICED, np.zeros((0, d))))
+        return reach * typical_edge(left, 1.0), math.hypot(rare, self._along_one(_UNNOTICED, None))
 
     def _few_noises(self) -> list[FloatArray]:
         return list(self.matrix.moment_draws(self.intervals.own_simulation, _DRAWS))
@@ -715,11 +752,13 @@ class SpectrumView:
         sparse = isinstance(self.origin.request, SparseRequest)
         if self.intervals.unavailable or self.drawn_directions is not None or sparse:
             return None
-        k, scaled = len(self.components), matrix.scaled_matrix
-        whole = matrix.n_features <= _LOADINGS_OF_ALL or matrix.is_decomposed
-        values, rows = matrix.eigensystem if whole else sorted_eigh(scaled, min(k + _MORE_LOADINGS, matrix.n_features))
+        scaled, whole = matrix.scaled_matrix, matrix.n_features <= _LOADINGS_OF_ALL or matrix.is_decomposed
+        everything = matrix.eigensystem if whole else None  # before the components, which are then part of it
+        k = len(self.components)
+        values, rows = everything or sorted_eigh(scaled, min(k + _MORE_LOADINGS, matrix.n_features))
         rest, error = Rest.of(scaled, values), self.intervals.scaled_matrix_error(level)
-        return loading_errors(values, rows, k, error, level=level, sampled=sampled, rest=rest)
+        with threads_for(matrix.n_features):
+            return loading_errors(values, rows, k, error, level=level, sampled=sampled, rest=rest)
 
     def loading_bands(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:
         """Return simultaneous intervals (k x d x 2) for all loadings of the components that are determined.

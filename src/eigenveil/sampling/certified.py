@@ -149,8 +149,9 @@ def power_interval(x: Interval, exponent: Fraction, digits: int) -> Interval:
     return exp_interval(ln_interval(x, digits) * Interval.point(exponent), digits)
 
 
-# Larger than the blocks from which libraries switch to fast products.
-_TESTED_ROWS = 512
+# Larger than the blocks from which libraries switch to fast products; and what small products are tested by, which do
+# not wait for that.
+_TESTED_ROWS, _SMALL = 512, 64
 # Rows of one product: few, so that little above a diagonal is multiplied, and enough for BLAS.
 _BLOCK = 128
 _THREADS_FROM = 3  # blocks; fewer take less time than the start of a thread
@@ -180,7 +181,7 @@ def weighted_grams(triangles: Sequence[FloatArray], weights: Sequence[float]) ->
             total[low:high, low:] += part
         return squares
 
-    conventional_blas()  # tested with the threads that it has
+    conventional_blas(d + 1)  # tested with the threads that it has
     blocks = range(0, d, _BLOCK)
     # Threads of our own: those of BLAS would meet after each of many small products.
     with one_blas_thread():
@@ -200,26 +201,31 @@ def plain_product(first: FloatArray, second: FloatArray) -> FloatArray:
     >>> plain_product(np.array([[1.0, 2.0]]), np.array([3.0, 4.0])).tolist()
     [11.0]
     """
-    if conventional_blas():
+    if conventional_blas(max(*first.shape, *second.shape)):
         return np.asarray(first @ second)
     return np.asarray(np.einsum("ij,j->i" if second.ndim == 1 else "ij,jk->ik", first, second, optimize=False))
 
 
-@cache
-def conventional_blas() -> bool:
-    """Return whether the BLAS at hand multiplies by plain sums in float64; tested once, at first use.
+def conventional_blas(side: int) -> bool:
+    """Return whether the BLAS at hand multiplies matrices of at most this side by plain sums in float64.
 
-    NumPy has one routine for a matrix times its own transpose, another for two matrices, and a third for vectors.
+    Tested once, at first use. NumPy has one routine for a matrix times its own transpose, another for two matrices, and
+    a third for vectors.
     """
+    return _is_conventional(_SMALL if side <= _SMALL else _TESTED_ROWS)
+
+
+@cache
+def _is_conventional(n_rows: int) -> bool:
     ways: tuple[Callable[[FloatArray, IntArray], FloatArray], ...] = (
         lambda rows, chosen: (rows @ rows.T)[:, chosen],
         lambda rows, chosen: (rows @ rows.T.copy())[:, chosen],
         lambda rows, chosen: np.stack([rows @ row for row in rows[chosen]], axis=1),
     )
-    return are_conventional(*ways)
+    return are_conventional(*ways, n_rows=n_rows)
 
 
-def are_conventional(*ways: Callable[[FloatArray, IntArray], FloatArray]) -> bool:
+def are_conventional(*ways: Callable[[FloatArray, IntArray], FloatArray], n_rows: int = _TESTED_ROWS) -> bool:
     """Return whether all of them compute some columns of rows·rowsᵀ by plain sums in float64, in whatever order.
 
     The rows of the test are integers of 21 bits times powers of two that differ from row to row. A sum of products, in
@@ -227,9 +233,9 @@ def are_conventional(*ways: Callable[[FloatArray, IntArray], FloatArray]) -> boo
     of Strassen add rows of different size and lose the small ones.
     """
     generator = np.random.default_rng(14)  # public: the test of a library, not a draw
-    whole = generator.integers(-(2**21), 2**21, (_TESTED_ROWS, _TESTED_ROWS + 1))
-    scales = 2.0 ** generator.integers(-60, 60, _TESTED_ROWS)
-    chosen = np.r_[0:_TESTED_ROWS:32, _TESTED_ROWS - 1]
+    whole = generator.integers(-(2**21), 2**21, (n_rows, n_rows + 1))
+    scales = 2.0 ** generator.integers(-60, 60, n_rows)
+    chosen = np.r_[0:n_rows:32, n_rows - 1]
     exact = (whole @ whole[chosen].T).astype(np.float64) * scales[:, None] * scales[chosen]  # sums below 2^52
     return all(np.array_equal(multiply(whole * scales[:, None], chosen), exact) for multiply in ways)
 

@@ -132,6 +132,21 @@ def geometric(scale: float, size: int, generator: np.random.Generator) -> IntArr
     return accepted[:size]
 
 
+def geometric_reaches(limits: IntArray, scale: float, generator: np.random.Generator) -> NDArray[np.bool_]:
+    """Return for every limit whether a draw of `geometric`, one for each, is at least so large.
+
+    Each answer is a coin of probability exp(-limit / scale), so that no number is drawn.
+
+    Examples
+    --------
+    >>> geometric_reaches(np.array([-5, 0, 10**9]), 20.0, np.random.default_rng(0)).tolist()
+    [True, True, False]
+    """
+    exact, limits = _rounded_up(positive_number("scale", scale)), np.maximum(limits, 0)
+    # Floats leave open what is less likely than exp(-45), and the smallest of them take long.
+    return _falls(np.minimum(limits / float(exact), 45.0), lambda i: int(limits[i]) / exact, generator)
+
+
 def discrete_gaussian(scale: float, size: int, generator: np.random.Generator) -> IntArray:
     """Return draws with probability proportional to exp(-x^2 / (2 scale^2)) at every integer x.
 

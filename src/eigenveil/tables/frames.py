@@ -72,26 +72,26 @@ class FrameReader:
     def picker(self, encoder: Encoder) -> Callable[[Any], Any]:
         """Return what gives the encoded rows of a held frame at a slice or at positions, the same for all readings."""
         if self._picked is None or self._picked[0] is not encoder:
-            matrix = self._matrix() if encoder.plain else None
-            if matrix is None:
-                pick = encoder.picker(self._frame, self.where)
-            else:
-                places = {name: place for place, name in enumerate(self.columns)}
-                pick = RowsByColumn([matrix[:, places[name]] for name in encoder.columns]).__getitem__
+            columns = self._columns_of_one_array(encoder.columns) if encoder.plain else None
+            pick = encoder.picker(self._frame, self.where) if columns is None else RowsByColumn(columns).__getitem__
             self._picked = encoder, pick
         return self._picked[1]
 
-    def _matrix(self) -> NDArray[Any] | None:
-        """Return the numbers of a pandas frame that has them all in one array, so that no column need be looked up."""
+    def _columns_of_one_array(self, names: Sequence[Any]) -> list[NDArray[Any]] | None:
+        """Return columns of a pandas frame that has them in one array, so that none need be looked up by itself."""
         if not self._frame.implementation.is_pandas():
             return None
-        native = self._frame.to_native()
-        kinds = set(native.dtypes)
+        of_names = {name: place for place, name in enumerate(self.columns)}
+        places = [of_names[name] for name in names]
+        native, among = self._frame.to_native(), slice(min(places), max(places) + 1)
+        kinds = set(native.dtypes.iloc[among])
         if len(kinds) != 1 or not isinstance(kind := kinds.pop(), np.dtype) or kind.kind not in "fiu":
             return None
-        first = native.iloc[:1]  # of which a copy costs nothing
-        in_place = np.may_share_memory(first.to_numpy(), first.iloc[:, 0].to_numpy())
-        return native.to_numpy() if in_place else None
+        first = native.iloc[:1]  # of which a copy costs nothing: pandas below 3 may make one
+        if not np.may_share_memory(first.iloc[:, among].to_numpy(), first.iloc[:, places[0]].to_numpy()):
+            return None
+        by_place = native.iloc[:, among].to_numpy().T
+        return [by_place[place - min(places)] for place in places]
 
     def batch_limit(self, step: int) -> tuple[int, None]:
         """Return how many rows make a batch; each adds 1."""
@@ -109,6 +109,61 @@ class FrameReader:
                 yield nw.from_native(part, eager_only=True)
         except Exception:  # whatever the engine says may quote a cell
             raise InvalidDataError("The lazy frame cannot be computed; collect it to see why.") from None
+
+
+class ColumnsReader:
+    """Columns of float64 under public names, each an array of its own: a frame that nothing is copied for.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray
+        At least one, all of one length.
+
+    Examples
+    --------
+    >>> reader = ColumnsReader({"age": np.array([30.0, 40.0]), "mass": np.array([60.5, 70.5])})
+    >>> reader.shape, reader.column("mass").tolist()
+    ((2, 2), [60.5, 70.5])
+    """
+
+    where, holds_rows, in_order, by_column = "the frame", True, True, True
+
+    def __init__(self, columns: Mapping[str, NDArray[np.float64]]) -> None:
+        self._columns = columns
+        self.columns: Sequence[Any] = list(columns)
+        self.n_rows_hint: int | None = len(columns[self.columns[0]])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns there are."""
+        return self.n_rows_hint or 0, len(self.columns)
+
+    def types(self, columns: Sequence[Any]) -> Mapping[Any, Any]:
+        """Return the narwhals types of the columns."""
+        import narwhals as nw
+
+        return dict.fromkeys(columns, nw.Float64())
+
+    def read(self, columns: Sequence[Any], step: int) -> Iterator[NDArray[np.float64]]:
+        """Yield blocks of rows."""
+        rows = self._rows(columns)
+        for start in range(0, self.shape[0], step):
+            yield np.asarray(rows[start : start + step])
+
+    def column(self, column: Any) -> NDArray[np.float64]:
+        """Return one column."""
+        return self._columns[column]
+
+    def picker(self, encoder: Encoder) -> Callable[[Any], Any]:
+        """Return what gives the rows at a slice or at positions, which are numbers as they are."""
+        return self._rows(encoder.columns).__getitem__
+
+    def batch_limit(self, step: int) -> tuple[int, None]:
+        """Return how many rows make a batch; each adds 1."""
+        return step, None
+
+    def _rows(self, columns: Sequence[Any]) -> RowsByColumn:
+        return RowsByColumn([self._columns[name] for name in columns])
 
 
 def as_frame(data: Any) -> "nw.DataFrame[Any] | nw.LazyFrame[Any] | None":
@@ -393,6 +448,8 @@ class TableSource:
 
 def held(data: Any) -> Reader:
     """Return the reader of an object: a sparse matrix, a frame, a stream, or anything that NumPy makes an array of."""
+    if isinstance(data, ColumnsReader):
+        return data
     if scipy.sparse.issparse(data):
         return SparseReader(data)
     frame = as_frame(data)

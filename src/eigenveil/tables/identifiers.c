@@ -1,10 +1,9 @@
-/* The digests of identifiers.py: BLAKE2b (RFC 7693) of 16 bytes without a key, of many short texts.
+/* What identifiers.py does to many rows: BLAKE2b (RFC 7693) of 16 bytes without a key, of LANES short texts at a time;
+   and rows sorted by unit.
 
    Built by CMakeLists.txt into the same library as the passes over rows, and never needed. */
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "../moments/rows.h"
 
 #define BLOCK 128
 #define DIGEST 16
@@ -32,17 +31,53 @@ static const uint8_t ORDERS[10][16] = {
     c += d;                                                                                                            \
     b = TURN(b ^ c, 63)
 
-/* Mix one block into the state; `counted` bytes were read with it. */
-static void compress(uint64_t *state, const uint8_t *block, uint64_t counted, int last)
+/* A word of each of several texts, which are mixed together. */
+#if defined(__GNUC__)
+#define TEXTS LANES
+typedef uint64_t words_of_texts __attribute__((vector_size(TEXTS * sizeof(uint64_t))));
+#else
+#define TEXTS 1
+typedef uint64_t words_of_texts;
+#endif
+
+/* The next block of each of several texts: its words, zeros beyond the end; how many bytes were read with it; all bits
+   where it is the last one; all bits where there is one at all. */
+struct blocks {
+    words_of_texts words[16], counted, last, there;
+};
+
+INLINE void set_word(words_of_texts *words, size_t place, uint64_t word)
 {
-    uint64_t v[16], words[16];
-    for (int k = 0; k < 16; k++) {
-        words[k] = 0;
-        for (int byte = 7; byte >= 0; byte--) words[k] = words[k] << 8 | block[8 * k + byte];
-        v[k] = k < 8 ? state[k] : START[k - 8];
-    }
-    v[12] ^= counted;
-    v[14] ^= last ? UINT64_MAX : 0;
+    memcpy((char *)words + place * sizeof word, &word, sizeof word);
+}
+
+/* Return up to 8 bytes as a word. */
+INLINE uint64_t word_at(const uint8_t *text, size_t size)
+{
+    uint64_t word = 0;
+    while (size-- > 0) word = word << 8 | text[size];
+    return word;
+}
+
+/* Put the block of a text that begins after `done` bytes at its place among others. */
+INLINE void put_block(struct blocks *blocks, size_t place, const uint8_t *text, uint64_t length, uint64_t done)
+{
+    uint64_t left = length - done, size = left < BLOCK ? left : BLOCK, k = 0;
+    for (; 8 * k + 8 <= size; k++) set_word(&blocks->words[k], place, word_at(text + done + 8 * k, 8));
+    if (8 * k < size) set_word(&blocks->words[k], place, word_at(text + done + 8 * k, size - 8 * k));
+    set_word(&blocks->counted, place, done + size);
+    set_word(&blocks->last, place, left <= BLOCK ? UINT64_MAX : 0);
+    set_word(&blocks->there, place, UINT64_MAX);
+}
+
+/* Mix blocks into the states of their texts. */
+INLINE void compress(words_of_texts *state, const struct blocks *blocks)
+{
+    words_of_texts v[16];
+    const words_of_texts *words = blocks->words;
+    for (int k = 0; k < 16; k++) v[k] = k < 8 ? state[k] : (words_of_texts){0} + START[k - 8];
+    v[12] ^= blocks->counted;
+    v[14] ^= blocks->last;
 #if defined(__GNUC__)
 #pragma GCC unroll 12 /* so that the order of the words is known when this is compiled */
 #endif
@@ -57,26 +92,49 @@ static void compress(uint64_t *state, const uint8_t *block, uint64_t counted, in
         MIX(v[2], v[7], v[8], v[13], 6);
         MIX(v[3], v[4], v[9], v[14], 7);
     }
-    for (int k = 0; k < 8; k++) state[k] ^= v[k] ^ v[k + 8];
+    for (int k = 0; k < 8; k++) state[k] ^= (v[k] ^ v[k + 8]) & blocks->there;
 }
 
 /* Put the digest of each of n texts, which end where the next one begins, into `keys`: two numbers each, whose bytes
    are those of the digest from the highest to the lowest. */
+FOR_EVERY_PROCESSOR
 void eigenveil_digests(const uint8_t *texts, const int64_t *starts, size_t n, uint64_t *keys)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *text = texts + starts[i];
-        uint64_t length = (uint64_t)(starts[i + 1] - starts[i]), done = 0, state[8];
-        uint8_t block[BLOCK] = {0};
-        memcpy(state, START, sizeof state);
-        state[0] ^= 0x01010000u ^ DIGEST;
-        for (; length - done > BLOCK; done += BLOCK) compress(state, text + done, done + BLOCK, 0);
-        memcpy(block, text + done, (size_t)(length - done));
-        compress(state, block, length, 1);
-        for (int k = 0; k < 2; k++) {
-            uint64_t key = 0;
-            for (int byte = 0; byte < 8; byte++) key = key << 8 | (state[k] >> 8 * byte & 255);
-            keys[2 * i + k] = key;
+    for (size_t first = 0; first < n; first += TEXTS) {
+        size_t many = n - first < TEXTS ? n - first : TEXTS;
+        struct blocks blocks;
+        words_of_texts state[8];
+        uint64_t longest = 1, digests[2][TEXTS];
+        for (int k = 0; k < 8; k++)
+            state[k] = (words_of_texts){0} + (k == 0 ? START[0] ^ 0x01010000u ^ DIGEST : START[k]);
+        for (uint64_t done = 0; done < longest; done += BLOCK) {
+            memset(&blocks, 0, sizeof blocks);
+            for (size_t i = 0; i < many; i++) {
+                int64_t start = starts[first + i];
+                uint64_t length = (uint64_t)(starts[first + i + 1] - start);
+                if (length > longest) longest = length;
+                if (done == 0 || done < length) put_block(&blocks, i, texts + start, length, done);
+            }
+            compress(state, &blocks);
+        }
+        memcpy(digests, state, sizeof digests);
+        for (size_t i = 0; i < 2 * many; i++) {
+            uint64_t key = 0, digest = digests[i % 2][i / 2];
+            for (int byte = 0; byte < 8; byte++) key = key << 8 | (digest >> 8 * byte & 255);
+            keys[2 * first + i] = key;
         }
     }
+}
+
+/* Put the places of n rows into `order`, unit after unit by their codes, and where each unit begins into `starts`; the
+   last of these is n. */
+void eigenveil_by_code(const int64_t *restrict codes, size_t n, size_t n_units, int64_t *restrict starts,
+                       int64_t *restrict order)
+{
+    memset(starts, 0, (n_units + 1) * sizeof *starts);
+    for (size_t i = 0; i < n; i++) starts[codes[i] + 1]++;
+    for (size_t u = 0; u < n_units; u++) starts[u + 1] += starts[u];
+    for (size_t i = 0; i < n; i++) order[starts[codes[i]]++] = (int64_t)i;
+    memmove(starts + 1, starts, n_units * sizeof *starts);
+    starts[0] = 0;
 }

@@ -399,10 +399,32 @@ def grouped(codes: Codes, keys: Keys) -> Grouping:
     if not (codes[1:] < codes[:-1]).any():
         changes = np.flatnonzero(np.diff(codes, prepend=-1, append=len(keys)))
         return Grouping(None, changes.astype(np.int64), keys)
+    return Grouping(*(_compiled_by_code() or _by_code)(codes, len(keys)), keys)
+
+
+def _by_code(codes: Codes, n_units: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of rows, unit after unit by their codes, and where each unit begins and the last one ends."""
     # A sparse matrix with one entry a row, turned on its side, is a counting sort.
     entries = np.ones(codes.size, dtype=np.int8), codes, np.arange(codes.size + 1)
-    by_unit = scipy.sparse.csr_array(entries, shape=(codes.size, len(keys))).tocsc()
-    return Grouping(by_unit.indices.astype(np.int64), by_unit.indptr.astype(np.int64), keys)
+    by_unit = scipy.sparse.csr_array(entries, shape=(codes.size, n_units)).tocsc()
+    return by_unit.indices.astype(np.int64), by_unit.indptr.astype(np.int64)
+
+
+@functools.cache
+def _compiled_by_code() -> Callable[[Codes, int], tuple[NDArray[np.int64], NDArray[np.int64]]] | None:
+    """Return `_by_code` of identifiers.c, if it was compiled and gives the same."""
+    place, size = ctypes.c_void_p, ctypes.c_size_t
+    function = compiled_function("eigenveil_by_code", place, size, size, place, place)
+    if function is None:
+        return None
+
+    def by_code(codes: Codes, n_units: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        starts, order = np.empty(n_units + 1, dtype=np.int64), np.empty(codes.size, dtype=np.int64)
+        function(np.ascontiguousarray(codes, dtype=np.int64), codes.size, n_units, starts, order)
+        return order, starts
+
+    codes = np.arange(100) * 37 % 11
+    return by_code if all(map(np.array_equal, by_code(codes, 11), _by_code(codes, 11))) else None
 
 
 def grouped_by_key(row_keys: Keys) -> Grouping:

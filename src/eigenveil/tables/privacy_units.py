@@ -9,7 +9,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from numbers import Integral
 from typing import Any
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, quoted
 from ..moments.counts import KeySet
 from ..moments.kernels import put_rows
-from ..moments.unit_kernels import PlacedRows, in_one_piece
-from ..moments.units import Blocks
+from ..moments.unit_kernels import in_one_piece
+from ..moments.units import Blocks, side_by_side
 from . import arrays
 from .base import FileReader, Reader, batch_rows, choose_columns
 from .encoder import Declared
@@ -295,33 +295,39 @@ class UnitTable(TableSource):
     # Held in memory.
 
     def _held_blocks(self, part: Any, step: int) -> Iterator[Blocks]:
-        self._grouping = self._held_grouping(part) if self._grouping is None else self._grouping
-        grouping, pick = self._grouping, part.picker(self._encoder)
-        limit, weights = part.batch_limit(step)
+        grouping = self._held_grouping(part) if self._grouping is None else self._grouping
+        pick, (limit, weights) = part.picker(self._encoder), part.batch_limit(step)
         if self._rows is None and weights is None:
-            self._rows = self._whole_rows(part, pick, step)
-        rows = self._rows
-        if rows is None:
+            self._rows = self._whole_rows(part, pick, step, grouping.order)
+        # Rows that are held lie unit after unit.
+        self._grouping = grouping if self._rows is None else replace(grouping, order=None)
+        if self._rows is None:
             return grouping.blocks(pick, limit, weights)
-        return grouping.blocks(
-            lambda where: rows[where] if isinstance(where, slice) else PlacedRows(rows, where),
-            arrays.view_rows(*rows.shape),
-        )
+        return self._grouping.blocks(self._rows.__getitem__, arrays.view_rows(*self._rows.shape))
 
-    def _whole_rows(self, part: Any, pick: Callable[[Any], Any], step: int) -> NDArray[np.float64] | None:
-        """Return all rows, each in one piece: as they lie, or as a copy; None where that would be too large."""
-        n_rows, columns = part.n_rows_hint, self._encoder.columns
-        if n_rows and not part.by_column and self._encoder.plain and list(columns) == list(part.columns):
+    def _whole_rows(
+        self, part: Any, pick: Callable[[Any], Any], step: int, order: NDArray[np.int64] | None
+    ) -> NDArray[np.float64] | None:
+        """Return all rows, unit after unit: as they lie, or as a copy; None where that would be too large."""
+        n_rows, columns, plain = part.n_rows_hint, self._encoder.columns, self._encoder.plain
+        if order is None and n_rows and not part.by_column and plain and list(columns) == list(part.columns):
             whole = next(part.read(columns, n_rows))
             if in_one_piece(whole):
                 return np.asarray(whole)
         if 8 * self.n_features * n_rows > self._memory:
             return None
-        # Rows of a frame lie scattered over its columns: to collect them one by one takes longer than one whole copy.
-        rows = np.empty((n_rows, self.n_features))
-        for start in range(0, n_rows, step):
-            where = slice(start, start + step)
-            put_rows(pick(where), rows[where])
+        # Every reading would collect rows that lie scattered, which takes longer than one whole copy.
+        rows, places = np.empty((n_rows, self.n_features)), np.arange(n_rows)
+        if order is not None:
+            places[order] = np.arange(n_rows)
+        size = max(1, arrays.view_rows(*rows.shape)) if plain else step
+        parts = (slice(start, start + size) for start in range(0, n_rows, size))
+
+        def put(part: tuple[Any, NDArray[np.int64]]) -> None:
+            put_rows(*part, rows)
+
+        for _ in side_by_side(put, ((pick(where), places[where]) for where in parts)):
+            pass
         return rows
 
     def _held_grouping(self, part: Any) -> Grouping:
@@ -452,6 +458,8 @@ def _as_identifiers(given: Any) -> Any:
 
     if isinstance(given, list | tuple):
         return list(given)
+    if type(given) is np.ndarray and given.ndim == 1:
+        return given
     if hasattr(given, "__arrow_c_array__") and not hasattr(given, "__arrow_c_stream__"):  # an array of Arrow alone
         import pyarrow as pa
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,20 +113,20 @@ class Reported:
     Attributes
     ----------
     shares : ndarray of shape (k,)
-        The variance along each direction.
+        The variance along each direction; none where that was not read.
     half_widths : ndarray of shape (k,), optional
         Half of the 95 % interval around each; None where nothing is known of the error.
-    total, total_half_width : float, float or None
+    total, total_half_width : float, optional
         The same for all k together.
     above_noise : int, optional
         How many components rise above the noise.
     """
 
-    shares: FloatArray
-    half_widths: FloatArray | None
-    total: float
-    total_half_width: float | None
-    above_noise: int | None
+    shares: FloatArray = field(default_factory=lambda: np.empty(0))
+    half_widths: FloatArray | None = None
+    total: float | None = None
+    total_half_width: float | None = None
+    above_noise: int | None = None
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,8 @@ class Forecast:
     captured : float or None
         The share of the variance of the rows that the directions carry.
     components : tuple of ComponentForecast
-        What will be reported of each; of at most ten, and of none where a mechanism releases directions alone.
+        What will be reported of each; of at most ten, and of none where a mechanism releases directions alone, or loses
+        far more than the one that is taken.
     total, total_half_width : float or None
         The same for the total of all components.
     above_noise : float or None
@@ -220,6 +221,7 @@ def expected(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         share = float(np.mean([one.shares[i] for one in there]))
         components.append(ComponentForecast(share, width, len(there) / len(read)))
     above = [one.above_noise for one in read if one.above_noise is not None]
+    totals = [one.total for one in read if one.total is not None]
     return {
         "mean": float(losses.mean()),
         "standard_error": float(losses.std(ddof=1)) / math.sqrt(losses.size),
@@ -228,7 +230,7 @@ def expected(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "random_loss": float(np.mean([outcome.random_loss for outcome in outcomes])),
         "captured": float(np.mean([outcome.captured for outcome in outcomes])),
         "components": tuple(components),
-        "total": float(np.mean([one.total for one in read])) if read else None,
+        "total": float(np.mean(totals)) if totals else None,
         "total_half_width": _median([one.total_half_width for one in read]),
         "above_noise": float(np.mean(above)) if above else None,
     }
