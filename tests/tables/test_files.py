@@ -155,6 +155,15 @@ def test_csv_of_truth_values_quotes_line_breaks_and_byte_order_mark(tmp_path):
     refused(path, "column 'note'", columns=["x", "note"])
 
 
+def test_the_first_column_that_cannot_be_read_is_named_whatever_threads_do(tmp_path, monkeypatch):
+    """The first bad cell of the first column comes late, where a thread of a later column has long failed."""
+    monkeypatch.setattr(text, "_BLOCK", 2**22)
+    lines = ["1," * 30 + "text"] * 5_000 + ["text," * 30 + "text"]
+    path = write_csv(tmp_path / "data.csv", "\n".join([",".join(f"c{i}" for i in range(31)), *lines, ""]))
+    for _ in range(5):
+        refused(path, "column number 1;")
+
+
 def test_csv_with_numbered_columns_as_pandas_writes_them(tmp_path):
     pd.DataFrame(ROWS).to_csv(tmp_path / "data.csv", index=False)
     assert second_moments(tmp_path / "data.csv", BOUND).feature_names == ("0", "1", "2", "3")

@@ -143,21 +143,13 @@ class CsvFile(DelimitedFile):
 
     def _parse(self, block: bytes, columns: Sequence[str]) -> Any:
         import pyarrow as pa
-        from pyarrow import csv
 
         try:
-            return csv.read_csv(
-                pa.BufferReader(block),
-                read_options=csv.ReadOptions(block_size=len(block) + 1, column_names=self.columns),
-                parse_options=csv.ParseOptions(
-                    delimiter=self.sign, newlines_in_values=True, ignore_empty_lines=not self._one_column
-                ),
-                convert_options=csv.ConvertOptions(
-                    decimal_point=self.text_format.decimal,
-                    include_columns=list(columns),
-                    column_types={name: self._schema.field(name).type for name in columns},
-                ),
-            )
+            return self._converted(block, columns)
+        except pa.ArrowInvalid:
+            pass  # Threads fail in any order, so the error depends on their timing.
+        try:
+            return self._converted(block, columns, use_threads=False)
         except pa.ArrowInvalid as error:
             # Its message quotes a cell or a row, and is left behind.
             column = re.match(r"In CSV column #(\d+):", str(error))
@@ -167,6 +159,23 @@ class CsvFile(DelimitedFile):
         if self._schema.field(name).type == pa.string():
             raise InvalidDataError(f"{self.path} has text that is not in the encoding {self.text_format.encoding}.")
         raise InvalidDataError(self._no_number_in(name))
+
+    def _converted(self, block: bytes, columns: Sequence[str], use_threads: bool = True) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        return csv.read_csv(
+            pa.BufferReader(block),
+            read_options=csv.ReadOptions(block_size=len(block) + 1, column_names=self.columns, use_threads=use_threads),
+            parse_options=csv.ParseOptions(
+                delimiter=self.sign, newlines_in_values=True, ignore_empty_lines=not self._one_column
+            ),
+            convert_options=csv.ConvertOptions(
+                decimal_point=self.text_format.decimal,
+                include_columns=list(columns),
+                column_types={name: self._schema.field(name).type for name in columns},
+            ),
+        )
 
 
 class TsvFile(CsvFile):
