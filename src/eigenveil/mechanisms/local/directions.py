@@ -203,7 +203,7 @@ def public_bases(ids: ByteArray, n_features: int, rank: int) -> FloatArray:
     if rank == 1:
         return public_directions(ids, n_features)[:, None, :]
     words = np.frombuffer(_hashed(_SUBSPACE, ids, 2 * rank * n_features), dtype="<u2")
-    return orthonormal(normal_table()[words].reshape(len(ids), rank, n_features).astype(np.float64))
+    return orthonormal(normal_table().take(words).reshape(len(ids), rank, n_features).astype(np.float64))
 
 
 def public_directions(ids: ByteArray, n_features: int) -> FloatArray:
@@ -257,5 +257,5 @@ def orthonormal(rows: FloatArray) -> FloatArray:
     bases *= DIRECTION_SCALE / _FACTOR_UNIT
     np.rint(bases, out=bases)
     # A bound on what one report adds, proved by this line. Only bases far from orthonormal pass it, and none by chance.
-    bases[np.square(bases).sum(axis=1).max(axis=1) > 2 * DIRECTION_SCALE**2] = 0.0
+    bases[np.einsum("ijk,ijk->ik", bases, bases).max(axis=1) > 2 * DIRECTION_SCALE**2] = 0.0
     return np.asarray(bases)

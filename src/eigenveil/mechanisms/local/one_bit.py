@@ -30,7 +30,7 @@ WIDEST_BY_DEFAULT = 8
 # From here on a subspace gains less than 0.6 % over a direction, and soon loses up to 2.3 %.
 DIRECTION_BEYOND = 5.0
 # Entries of the public bases at work at one time: so many stay in a cache.
-_BLOCK_ENTRIES = 2**17
+_BLOCK_ENTRIES = 2**18
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class OneBit(DirectionMechanism):
         # Exact in float64, in any order: every partial sum is an integer below 2^53.
         products = np.matmul(bases, rows[:, :, None])[:, :, 0]
         threshold, lengths = self.bit.threshold, squared_norms(rows)
-        sizes = np.square(bases).sum(axis=(1, 2))
+        sizes = np.einsum("ijk,ijk->i", bases, bases)
         left, right = self.rank * np.square(products).sum(axis=1), threshold * sizes * lengths
         found = left > right
         exactly = Fraction(threshold)
@@ -203,9 +203,9 @@ class OneBit(DirectionMechanism):
         sums = np.zeros((2, self.n_features, self.n_features), dtype=np.int64)
         bits = (payloads[:, 0] & 1) == 1
         with one_blas_thread():  # several would wait for one another at this size
-            for block, bases in self._public(ids):
-                for place, vectors in enumerate((bases[~bits[block]], bases[bits[block]])):
-                    flat = vectors.reshape(-1, self.n_features)
+            for place, chosen in enumerate((ids[~bits], ids[bits])):
+                for _, bases in self._public(chosen):
+                    flat = bases.reshape(-1, self.n_features)
                     sums[place] += (flat.T @ flat).astype(np.int64)
         sums[0] += sums[1]
         return sums, self._ones(payloads)
