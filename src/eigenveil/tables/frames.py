@@ -83,15 +83,15 @@ class FrameReader:
             return None
         of_names = {name: place for place, name in enumerate(self.columns)}
         places = [of_names[name] for name in names]
-        native, among = self._frame.to_native(), slice(min(places), max(places) + 1)
-        kinds = set(native.dtypes.iloc[among])
-        if len(kinds) != 1 or not isinstance(kind := kinds.pop(), np.dtype) or kind.kind not in "fiu":
+        native, start, stop = self._frame.to_native(), min(places), max(places) + 1
+        if stop - start < len(self.columns):
+            native = native.iloc[:, start:stop]
+        first = native.iloc[:1]  # of which a copy costs nothing: one is made if columns lie apart or have several types
+        one = first.to_numpy()
+        if one.dtype.kind not in "fiu" or not np.may_share_memory(one, first.iloc[:, 0].to_numpy()):
             return None
-        first = native.iloc[:1]  # of which a copy costs nothing: pandas below 3 may make one
-        if not np.may_share_memory(first.iloc[:, among].to_numpy(), first.iloc[:, places[0]].to_numpy()):
-            return None
-        by_place = native.iloc[:, among].to_numpy().T
-        return [by_place[place - min(places)] for place in places]
+        by_place = native.to_numpy().T
+        return [by_place[place - start] for place in places]
 
     def batch_limit(self, step: int) -> tuple[int, None]:
         """Return how many rows make a batch; each adds 1."""
