@@ -275,19 +275,18 @@ class MadeUpFits:
         outcomes: list[Outcome] = []
         releases: list[Release] = []
         loses_much = False
-        for table in self._made_up(n_rows):
-            if len(outcomes) == few:
-                loses_much = min(outcome.loss for outcome in outcomes) > effort.much
-                if effort.few or loses_much or not recommendable:
-                    break
-            with warnings.catch_warnings(), one_blas_thread():  # several would wait for one another at this size
-                warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
+        tables = self._made_up(n_rows)
+        with warnings.catch_warnings(), one_blas_thread():  # several would wait for one another at this size
+            warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
+            for table in tables:
+                if len(outcomes) == few:
+                    loses_much = min(outcome.loss for outcome in outcomes) > effort.much
+                    if effort.few or loses_much or not recommendable:
+                        break
                 model.random_state = copy.deepcopy(table.generator)
                 release = model._planned(table.rows if unit == 1 else table.rows * unit, plan).run()
                 outcomes.append(Outcome.of(release.spectrum.directions, table.true))
                 releases += [release] if len(releases) < effort.read else []
-        with warnings.catch_warnings(), one_blas_thread():
-            warnings.simplefilter("ignore")
             for at, release in enumerate(releases):
                 outcomes[at] = replace(outcomes[at], reported=_reported(release, whole=not loses_much))
         return outcomes

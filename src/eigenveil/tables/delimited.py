@@ -144,15 +144,12 @@ class CsvFile(DelimitedFile):
     def _parse(self, block: bytes, columns: Sequence[str]) -> Any:
         import pyarrow as pa
 
-        try:
-            return self._converted(block, columns)
-        except pa.ArrowInvalid:
-            pass  # Threads fail in any order, so the error depends on their timing.
-        try:
-            return self._converted(block, columns, use_threads=False)
-        except pa.ArrowInvalid as error:
-            # Its message quotes a cell or a row, and is left behind.
-            column = re.match(r"In CSV column #(\d+):", str(error))
+        for use_threads in (True, False):  # threads fail in any order, so the error would depend on their timing
+            try:
+                return self._converted(block, columns, use_threads)
+            except pa.ArrowInvalid as error:
+                # Its message quotes a cell or a row, and is left behind.
+                column = re.match(r"In CSV column #(\d+):", str(error))
         if column is None:
             raise InvalidDataError(f"{self.path} {_UNEQUAL_ROWS}.")
         name = self.columns[int(column[1])]
@@ -160,7 +157,7 @@ class CsvFile(DelimitedFile):
             raise InvalidDataError(f"{self.path} has text that is not in the encoding {self.text_format.encoding}.")
         raise InvalidDataError(self._no_number_in(name))
 
-    def _converted(self, block: bytes, columns: Sequence[str], use_threads: bool = True) -> Any:
+    def _converted(self, block: bytes, columns: Sequence[str], use_threads: bool) -> Any:
         import pyarrow as pa
         from pyarrow import csv
 
