@@ -84,13 +84,12 @@ class FrameReader:
         of_names = {name: place for place, name in enumerate(self.columns)}
         places = [of_names[name] for name in names]
         native, start, stop = self._frame.to_native(), min(places), max(places) + 1
-        if stop - start < len(self.columns):
-            native = native.iloc[:, start:stop]
+        some = stop - start < len(self.columns)
         first = native.iloc[:1]  # of which a copy costs nothing: one is made if columns lie apart or have several types
-        one = first.to_numpy()
-        if one.dtype.kind not in "fiu" or not np.may_share_memory(one, first.iloc[:, 0].to_numpy()):
+        one = (first.iloc[:, start:stop] if some else first).to_numpy()  # pandas below 3 may copy when it selects
+        if one.dtype.kind not in "fiu" or not np.may_share_memory(one, first.iloc[:, start].to_numpy()):
             return None
-        by_place = native.to_numpy().T
+        by_place = (native.iloc[:, start:stop] if some else native).to_numpy().T
         return [by_place[place - start] for place in places]
 
     def batch_limit(self, step: int) -> tuple[int, None]:
