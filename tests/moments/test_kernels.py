@@ -270,6 +270,31 @@ def test_columns_of_any_type_and_stride_are_read_as_numpy_reads_them(library, co
             assert np.array_equal(np.triu(room[:d, :d]), np.triu(ours[exact].T @ ours[exact]))
 
 
+@pytest.mark.parametrize("d", [1, 3, 4, 20, 47, 48, 49, 95, 97, 159])
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 130])
+def test_tiles_of_any_width_and_length_give_the_products_and_norms_of_numpy(library, n, d):
+    rows = RNG.normal(size=(n, d)) * np.exp(RNG.normal(size=(n, 1)))
+    rows[n // 2] = 1e30  # without an exact square
+    rows[-1, d // 2] = np.nan if n > 1 else 0.3
+    shift, factor, bits, constant = RNG.normal(size=d), np.exp(RNG.normal(size=d)) * 2.0**12, 13, 700.0
+    ours = np.empty(rows.shape)
+    norms = numpy_kernels.integers(rows, shift, factor, bits, ours)
+    exact = norms < kernels.EXACT_LIMIT
+    whole = np.column_stack([ours, np.full(n, constant)])[exact]
+    for name, read in layouts(rows).items():
+        if name == "other bytes":  # which nothing was compiled for
+            continue
+        assert np.array_equal(
+            *(norms_counted(way, table, shift, factor) for way, table in ((numpy_kernels, rows), (library, read)))
+        )
+        room = library.room_for_products(d + 1)
+        if room is not None:
+            found = library.add_products(read, shift, factor, bits, constant, room)
+            assert np.array_equal(found < kernels.EXACT_LIMIT, exact), name
+            assert np.array_equal(found[exact], norms[exact]), name
+            assert np.array_equal(np.triu(room[: d + 1, : d + 1]), np.triu(whole.T @ whole)), name
+
+
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, lambda rows: pickle.loads(pickle.dumps(rows))], ids=["copy", "pickle"]
 )

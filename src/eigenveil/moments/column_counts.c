@@ -133,20 +133,19 @@ INLINE int32_t points_below(const double *points, int32_t n, double x)
     return first;
 }
 
-/* Put the bins of entries into `places`: how many of the even points of its column are below an entry, and the bins of
-   the columns before. Return 1 where that is in doubt, an entry being as near to a point as rounding may move it, and 2
-   where one is NaN or infinite. */
-INLINE int even_places(const double *restrict entries, size_t many, const double *restrict low,
-                       const double *restrict per_step, const double *restrict n_points,
-                       const int32_t *restrict before, double doubt, int32_t *restrict places)
+/* Put into `places` how many of the even points of a column are below each of DEEP entries. Return 1 where that is in
+   doubt for one of the first `many`, being as near to a point as rounding may move it, and 2 where one is NaN or
+   infinite. */
+INLINE int even_places(const double *restrict entries, size_t many, double low, double per_step, double n_points,
+                       double doubt, int32_t *restrict places)
 {
     int64_t near = 0, beyond = 0;
-    for (size_t k = 0; k < many; k++) {
-        double number = (entries[k] - low[k]) * per_step[k], up = ceil(number);
+    for (size_t i = 0; i < many; i++) {
+        double number = (entries[i] - low) * per_step, up = ceil(number);
         near |= fabs(number - rint(number)) <= doubt ? 1 : 0;
-        beyond |= not_finite(entries[k]);
+        beyond |= not_finite(entries[i]);
         up = up > 0.0 ? up : 0.0;
-        places[k] = before[k] + (int32_t)(up < n_points[k] ? up : n_points[k]);
+        places[i] = (int32_t)(up < n_points ? up : n_points);
     }
     return (near ? 1 : 0) | (beyond ? 2 : 0);
 }
@@ -158,44 +157,39 @@ INLINE int32_t points_below_near(const double *points, int32_t n, double x, int3
     return guess + ((guess < n) & (points[after] < x)) - ((guess > 0) & !(points[before] < x));
 }
 
-/* Count every entry by the points of its column that are below it, in one bin more than it has points. `starts` says
-   where the points of a column begin, `before` how many bins the columns before it have. What is known of every column
-   is listed for the columns of one row or of several, `width` entries, so that registers are full where rows are short.
-   Return whether an entry is NaN or infinite.
+/* Count every entry by the points of its column that are below it, in one bin more than it has points; `starts` says
+   where the points of a column begin. Neighbours are counted in two sets of bins, one after the other in `bins`, so that
+   none waits for the one before. Return whether an entry is NaN or infinite.
 
    Points are even if point k of every column, from 0 on, comes to (point - low) * per_step within `doubt` of k, and that
    is at most 1/4. A larger number never comes to less, so that only those that come so near to a point are compared. */
 FOR_EVERY_PROCESSOR
 int eigenveil_count_columns(const struct table *table, double *restrict room, const double *restrict points,
                             const int64_t *restrict starts, const double *restrict n_points, double doubt,
-                            const double *restrict low, const double *restrict per_step,
-                            const int32_t *restrict before, size_t width, int32_t *restrict bins)
+                            const double *restrict low, const double *restrict per_step, size_t n_bins,
+                            int32_t *restrict bins)
 {
     int whole = in_rows(table), found = 0;
-    size_t d = table->d;
-    for (size_t first = 0; first < table->n; first += TILE) {
-        size_t many = table->n - first < TILE ? table->n - first : TILE, now;
-        ptrdiff_t step;
-        const double *entries = rows_from(table, whole, first, many, room, &step);
-        if (step != (ptrdiff_t)d) {
-            load(table, whole, first, many, room);
-            entries = room;
-        }
-        for (size_t at = 0; at < many * d; at += now) {
-            size_t column = at % width;
-            int32_t places[FLAT];
-            now = width - column < FLAT ? width - column : FLAT;
-            now = many * d - at < now ? many * d - at : now;
-            int of_these = even_places(entries + at, now, low + column, per_step + column, n_points + column,
-                                       before + column, doubt, places);
-            for (size_t k = 0; of_these & 1 && k < now; k++) {
-                const double *own = points + starts[column + k];
-                int32_t n = (int32_t)n_points[column + k], guess = places[k] - before[column + k];
-                places[k] = before[column + k] + (doubt <= 0.25 ? points_below_near(own, n, entries[at + k], guess)
-                                                                : points_below(own, n, entries[at + k]));
+    for (size_t first = 0; first < table->n; first += DEEP) {
+        size_t many = table->n - first < DEEP ? table->n - first : DEEP;
+        for (size_t from = 0, to; from < table->d; from = to) {
+            const double *columns[NARROW];
+            to = table->d - from < NARROW ? table->d : from + NARROW;
+            columns_from(table, whole, first, many, from, to, room, columns);
+            for (size_t j = from; j < to; j++) {
+                const double *entries = columns[j - from], *own = points + starts[j];
+                int32_t places[DEEP], n = (int32_t)n_points[j], *own_bins = bins + starts[j] + (int64_t)j;
+                int of_these = even_places(entries, many, low[j], per_step[j], n_points[j], doubt, places);
+                for (size_t i = 0; of_these & 1 && i < many; i++)
+                    places[i] = doubt <= 0.25 ? points_below_near(own, n, entries[i], places[i])
+                                              : points_below(own, n, entries[i]);
+                for (size_t i = 0; i + 1 < many; i += 2) {
+                    own_bins[places[i]]++;
+                    own_bins[n_bins + (size_t)places[i + 1]]++;
+                }
+                if (many % 2) own_bins[places[many - 1]]++;
+                found |= of_these;
             }
-            for (size_t k = 0; k < now; k++) bins[places[k]]++;
-            found |= of_these;
         }
     }
     return found >> 1;

@@ -39,8 +39,6 @@ _VALUES = _halves_of_octaves(_FIRST_VALUE, _LAST_VALUE)
 _FEW_POINTS = 8
 # Counts of column_counts.c have 32 bits.
 _MOST_COUNTED = 2**31
-# Of fewer columns several rows are counted at once.
-_NARROW = 256
 # As in column_counts.c: points are this far from even, in steps, or less. A number is then found by its place among
 # equal steps, and compared with one point at most on either side.
 _MOST_UNEVEN = 0.25
@@ -307,7 +305,7 @@ class CompiledCounts:
         self._pairs = kernels._function(library.eigenveil_count_pairs, *paired, **back)
         self._pairs_by_column = kernels._function(library.eigenveil_count_pairs_by_column, *paired, **back)
         table = (ctypes.POINTER(kernels._Table), place)
-        counted = (*table, place, place, place, number, place, place, place, size, place)
+        counted = (*table, place, place, place, number, place, place, size, place)
         self._between = kernels._function(library.eigenveil_count_columns, *counted, **back)
         self._few = kernels._function(library.eigenveil_count_few, *table, place, size, place, **back)
 
@@ -337,17 +335,11 @@ class CompiledCounts:
             return self._between_few(table, room, points, sizes.max())
         ends = np.cumsum(sizes)
         starts, joined = ends - sizes, np.concatenate(points)
-        before = (starts + np.arange(sizes.size)).astype(np.int32)
         doubt, *steps = _even(joined, starts, sizes)
-        # Of several rows, where they are short: these and all columns of one fill registers.
-        rows_at_once = kernels._LANES if sizes.size < _NARROW else 1
-        starts, low, per_step, before, sizes = (
-            np.tile(one, rows_at_once) for one in (starts, *steps, before, sizes.astype(np.float64))
-        )
-        bins = np.zeros(joined.size + len(points), dtype=np.int32)
-        known = joined, starts, sizes, doubt, low, per_step, before, before.size
-        _refuse(self._between(table, room, *known, bins))
-        return np.split(bins.astype(np.int64), ends[:-1] + np.arange(1, len(points)))
+        bins = np.zeros((2, joined.size + len(points)), dtype=np.int32)
+        known = joined, starts, sizes.astype(np.float64), doubt, *steps
+        _refuse(self._between(table, room, *known, bins.shape[1], bins))
+        return np.split(bins.sum(axis=0), ends[:-1] + np.arange(1, len(points)))
 
     def _between_few(
         self, table: kernels._Table, room: FloatArray, points: Sequence[FloatArray], most_points: int

@@ -18,8 +18,9 @@ from ..numerics import FloatArray, IntArray
 from . import numpy_kernels
 from .numpy_kernels import EXACT_LIMIT, Candidates, Comparing, NormSums, target_exponent
 
-# As in rows.h.
+# As in rows.h, table.h and one_pass.c.
 _LANES, _TILE = 8, 32
+_DEEP, _NARROW, _PAIRED = 64, 48, 4
 _TYPES = {name: code for code, name in enumerate(("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1"))}
 # Above this width BLAS is quicker than ours.
 _WIDEST = 160
@@ -192,7 +193,7 @@ class CompiledPasses:
         self._multiplies = bool(library.eigenveil_multiplies())
         if self._multiplies:
             self._compared_products = _function(library.eigenveil_compared_products, *several, size, place, place)
-            self._products = _function(library.eigenveil_products, *bounded, number, size, *(place,) * 3)
+            self._products = _function(library.eigenveil_products, *bounded, number, size, *(place,) * 2)
 
     @staticmethod
     def fit(rows: Rows, factor: FloatArray) -> bool:
@@ -250,8 +251,8 @@ class CompiledPasses:
     ) -> FloatArray:
         """Add the products of integer rows, a constant at the end of each, to the upper triangle of `products`."""
         squared, pitch = np.empty(rows.shape[0]), len(products)
-        changed = *_table(rows, shift, factor), *_limits(bits), _room(rows.shape[1])
-        self._products(*changed, constant, pitch, _room(pitch), squared, products)
+        changed = *_table(rows, shift, factor), *_limits(bits), _products_room(rows.shape[1], pitch)
+        self._products(*changed, constant, pitch, squared, products)
         return squared
 
     def compared_integers(self, rows: FloatArray, places: range, how: Comparing) -> FloatArray:
@@ -263,7 +264,8 @@ class CompiledPasses:
     def add_compared(self, rows: FloatArray, places: range, how: Comparing, products: FloatArray) -> None:
         """Add the products of the integers of comparisons to the upper triangle of `products`."""
         pitch = len(products)
-        self._compared_products(_Compared(rows, how), places.start, len(places), pitch, _room(pitch), products)
+        tile = _aligned(_TILE, pitch)
+        self._compared_products(_Compared(rows, how), places.start, len(places), pitch, tile, products)
 
 
 def _function(function: Any, *types: Any, returns: Any = None) -> Callable[..., Any]:
@@ -292,7 +294,16 @@ def row_addresses(parts: Sequence[FloatArray], order: IntArray) -> IntArray:
 
 
 def _room(width: int) -> FloatArray:
-    return _aligned(_TILE, width)
+    """Return room for a tile of rows, which lies row by row or column by column."""
+    return _aligned(max(_TILE * width, _DEEP * min(width, _NARROW)))
+
+
+def _products_room(d: int, pitch: int) -> FloatArray:
+    """Return room for a tile of rows and for their integers, and for the sums of the products of few columns."""
+    if d > _NARROW:
+        return _aligned(_TILE * (d + pitch))
+    width = -(-d // _PAIRED) * _PAIRED
+    return _aligned(_DEEP * (d + width) + _LANES * width * (1 + (width + _PAIRED) // 2))
 
 
 def _aligned(*shape: int) -> FloatArray:
@@ -420,8 +431,8 @@ def add_products(
 ) -> FloatArray | None:
     """Add q q' of all integer rows q, the constant at their end, to the upper triangle of `products`.
 
-    But for those without an exact square; return squared norms as `integers` does. Return None, and add nothing, where
-    rows are not as they were compiled for.
+    But for those without an exact square. Return squared norms: what `integers` returns below `EXACT_LIMIT`, and no
+    number below it otherwise. Return None, and add nothing, where rows are not as they were compiled for.
     """
     compiled = _compiled()
     if compiled is None or not compiled.fit(rows, factor):
@@ -482,13 +493,23 @@ def _agrees(passes: CompiledPasses) -> bool:
     ours, its = found
     same = all(np.array_equal(*pair, equal_nan=True) for pair in zip(ours, its, strict=True)) and _loads(passes)
     same &= _compares(passes)
-    room, constant = passes.room_for_products(d + 1), 5.0
+    # Few rows and several tiles of them, side by side and column by column, narrow and wide.
+    several, wide = np.tile(rows, (5, 1)), np.tile(rows, 3)
+    same &= all(_multiplies(passes, one, shift, factor, bits) for one in (rows, several, np.asfortranarray(several)))
+    return same and _multiplies(passes, wide, np.tile(shift, 3), np.tile(factor, 3), bits)
+
+
+def _multiplies(passes: CompiledPasses, rows: FloatArray, shift: FloatArray, factor: FloatArray, bits: int) -> bool:
+    """Compare the products of integer rows, and which of these have an exact square, with what NumPy makes of them."""
+    (n, d), constant = rows.shape, 5.0
+    room, integers = passes.room_for_products(d + 1), np.empty(rows.shape)
     if room is None:
-        return same
-    once_more = passes.add_products(rows, shift, factor, bits, constant, room)
-    norms, out = ours[0], np.column_stack([ours[1], np.full(len(rows), constant)])[ours[0] < EXACT_LIMIT]
-    multiplied = np.array_equal(np.triu(room)[: d + 1, : d + 1], np.triu(out.T @ out))
-    return same and multiplied and np.array_equal(norms, once_more, equal_nan=True)
+        return True
+    squared = numpy_kernels.integers(rows, shift, factor, bits, integers)
+    found = passes.add_products(rows, shift, factor, bits, constant, room)
+    exact, whole = squared < EXACT_LIMIT, np.column_stack([integers, np.full(n, constant)])
+    same = np.array_equal(exact, found < EXACT_LIMIT) and np.array_equal(squared[exact], found[exact])
+    return same and np.array_equal(np.triu(room)[: d + 1, : d + 1], np.triu(whole[exact].T @ whole[exact]))
 
 
 def compiled_function(name: str, *types: Any, returns: Any = None) -> Callable[..., Any] | None:

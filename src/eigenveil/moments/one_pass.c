@@ -68,15 +68,19 @@ size_t eigenveil_count_by_norm(const struct table *table, const double *restrict
                                double *restrict room, const struct groups *groups, int64_t *restrict counts,
                                int64_t *restrict left)
 {
-    int whole = in_rows(table);
-    size_t n_left = 0;
-    for (size_t first = 0; first < table->n; first += TILE) {
-        size_t many = table->n - first < TILE ? table->n - first : TILE;
-        double squared[TILE];
+    int whole = in_rows(table), turned = by_columns(table, whole);
+    size_t n_left = 0, most = turned ? DEEP : TILE;
+    for (size_t first = 0; first < table->n; first += most) {
+        size_t many = table->n - first < most ? table->n - first : most;
+        double squared[DEEP];
         ptrdiff_t step;
-        const double *rows = rows_from(table, whole, first, many, room, &step);
-        for (size_t i = 0; i < many; i++)
-            squared[i] = change_row(rows + (ptrdiff_t)i * step, table->d, shift, scale);
+        if (turned)
+            squares_by_column(table, whole, first, many, shift, scale, room, squared);
+        else {
+            const double *rows = rows_from(table, whole, first, many, room, &step);
+            for (size_t i = 0; i < many; i++)
+                squared[i] = change_row(rows + (ptrdiff_t)i * step, table->d, shift, scale);
+        }
         for (size_t i = 0; i < many; i++) {
             int16_t group = group_of(groups, squared[i]);
             left[n_left] = (int64_t)(first + i);
@@ -123,15 +127,120 @@ size_t eigenveil_sums_by_norm(const struct table *table, const double *restrict 
 #ifdef MULTIPLIES
 int eigenveil_multiplies(void) { return __builtin_cpu_supports("avx512f") != 0; }
 
+#define PAIRED 4 /* columns on either side of a block of products */
+
+/* Put the integer rows of a tile into `out`, column by column, as `integer_row` does: zeros in place of those without an
+   exact square, and in place of any beyond the last. Put squared norms into `squared`, and return how many are exact. */
+WIDE_REGISTERS INLINE size_t integer_columns(const double *const *columns, size_t d, size_t many,
+                                             const double *restrict shift, const double *restrict factor, double limit,
+                                             double reach, double *restrict squared, double *restrict out)
+{
+    const __m512d exact_limit = _mm512_set1_pd(EXACT_LIMIT), most = _mm512_set1_pd(limit), one = _mm512_set1_pd(1.0);
+    size_t n_exact = 0;
+    for (size_t i = 0; i < many; i += LANES) {
+        double *to = out + i;
+        __mmask8 there = (__mmask8)(many - i < LANES ? (1 << (many - i)) - 1 : 255), exact, longer;
+        __m512d sum = _mm512_setzero_pd(), after = sum, shorter;
+        for (size_t j = 0; j < d; j++) {
+            __m512d entry = _mm512_sub_pd(_mm512_loadu_pd(columns[j] + i), _mm512_set1_pd(shift[j]));
+            entry = TRUNCATED(_mm512_mul_pd(entry, _mm512_set1_pd(factor[j])));
+            _mm512_storeu_pd(to + j * DEEP, entry);
+            sum = _mm512_fmadd_pd(entry, entry, sum);
+        }
+        exact = _mm512_mask_cmp_pd_mask(there, sum, exact_limit, _CMP_LT_OQ);
+        longer = _mm512_mask_cmp_pd_mask(exact, sum, most, _CMP_GT_OQ);
+        shorter = _mm512_mask_div_pd(one, longer, _mm512_set1_pd(reach), _mm512_sqrt_pd(sum));
+        /* Every row is multiplied, others by 1, so that the time does not tell which are longer. */
+        for (size_t j = 0; j < d; j++) {
+            __m512d entry = TRUNCATED(_mm512_mul_pd(_mm512_loadu_pd(to + j * DEEP), shorter));
+            entry = _mm512_maskz_mov_pd(exact, entry);
+            _mm512_storeu_pd(to + j * DEEP, entry);
+            after = _mm512_fmadd_pd(entry, entry, after);
+        }
+        longer = _mm512_mask_cmp_pd_mask(longer, after, most, _CMP_GT_OQ); /* which is not known to happen */
+        for (size_t j = 0; longer && j < d; j++)
+            for (size_t k = 0; k < LANES; k++) {
+                double *entry = to + j * DEEP + k;
+                if (longer >> k & 1) *entry -= (*entry > 0.0) - (*entry < 0.0);
+            }
+        _mm512_mask_storeu_pd(squared + i, there, sum);
+        n_exact += (size_t)__builtin_popcount(exact);
+    }
+    return n_exact;
+}
+
+/* Add the products of the numbers of PAIRED columns with those of as many to their sums, and these numbers themselves to
+   their totals where `totals` is not NULL. */
+WIDE_REGISTERS INLINE void add_pairs(const double *left, const double *right, double *sums, double *totals)
+{
+    __m512d products[PAIRED][PAIRED], added[PAIRED];
+    for (size_t a = 0; a < PAIRED; a++) {
+        added[a] = totals ? _mm512_loadu_pd(totals + a * LANES) : _mm512_setzero_pd();
+        for (size_t b = 0; b < PAIRED; b++) products[a][b] = _mm512_loadu_pd(sums + (a * PAIRED + b) * LANES);
+    }
+    for (size_t i = 0; i < DEEP; i += LANES) {
+        __m512d others[PAIRED];
+        for (size_t b = 0; b < PAIRED; b++) others[b] = _mm512_loadu_pd(right + b * DEEP + i);
+        for (size_t a = 0; a < PAIRED; a++) {
+            __m512d one = _mm512_loadu_pd(left + a * DEEP + i);
+            if (totals) added[a] = _mm512_add_pd(added[a], one);
+            for (size_t b = 0; b < PAIRED; b++) products[a][b] = _mm512_fmadd_pd(one, others[b], products[a][b]);
+        }
+    }
+    for (size_t a = 0; a < PAIRED; a++) {
+        if (totals) _mm512_storeu_pd(totals + a * LANES, added[a]);
+        for (size_t b = 0; b < PAIRED; b++) _mm512_storeu_pd(sums + (a * PAIRED + b) * LANES, products[a][b]);
+    }
+}
+
+/* As eigenveil_products, for few columns: so many rows at once as a register has numbers, and no product twice. */
+WIDE_REGISTERS
+static void products_by_column(const struct table *table, int whole, const double *restrict shift,
+                               const double *restrict factor, double limit, double reach, double *restrict room,
+                               double constant, size_t pitch, double *restrict squared, double *restrict products)
+{
+    size_t d = table->d, blocks = (d + PAIRED - 1) / PAIRED, width = blocks * PAIRED, n_exact = 0;
+    double *integers = room + d * DEEP, *totals = integers + width * DEEP, *sums = totals + width * LANES, *at;
+    memset(totals, 0, width * (1 + (width + PAIRED) / 2) * LANES * sizeof *totals);
+    for (size_t first = 0; first < table->n; first += DEEP) {
+        size_t many = table->n - first < DEEP ? table->n - first : DEEP;
+        const double *columns[NARROW];
+        columns_from(table, whole, first, many, 0, d, room, columns);
+        /* Columns and rows beyond the last stay zero. */
+        if (first == 0 || many < DEEP) memset(integers, 0, width * DEEP * sizeof *integers);
+        n_exact += integer_columns(columns, d, many, shift, factor, limit, reach, squared + first, integers);
+        at = sums;
+        for (size_t a = 0; a < blocks; a++)
+            for (size_t b = a; b < blocks; b++, at += PAIRED * PAIRED * LANES)
+                add_pairs(integers + a * PAIRED * DEEP, integers + b * PAIRED * DEEP, at,
+                          a == b ? totals + a * PAIRED * LANES : NULL);
+    }
+    at = sums;
+    for (size_t a = 0; a < blocks; a++)
+        for (size_t b = a; b < blocks; b++)
+            for (size_t k = 0; k < PAIRED * PAIRED; k++, at += LANES) {
+                size_t i = a * PAIRED + k / PAIRED, j = b * PAIRED + k % PAIRED;
+                if (i <= j && j < d) products[i * pitch + j] += added(at);
+            }
+    if (pitch == d) return;
+    for (size_t j = 0; j < d; j++) products[j * pitch + d] += constant * added(totals + j * LANES);
+    products[d * pitch + d] += constant * constant * (double)n_exact;
+}
+
 /* Add q q' of all rows q, with the constant at their end, to the upper triangle of `products`; but for rows without an
-   exact square. `pitch` is the width of a row of the tile and of the products, a multiple of LANES and above d, or d. */
+   exact square. `pitch` is the width of a row of the products, a multiple of LANES and above d, or d. */
 WIDE_REGISTERS
 void eigenveil_products(const struct table *table, const double *restrict shift, const double *restrict factor,
                         double limit, double reach, double *restrict room, double constant, size_t pitch,
-                        double *restrict tile, double *restrict squared, double *restrict products)
+                        double *restrict squared, double *restrict products)
 {
     int whole = in_rows(table);
     size_t d = table->d;
+    double *tile = room + TILE * d;
+    if (d <= NARROW) {
+        products_by_column(table, whole, shift, factor, limit, reach, room, constant, pitch, squared, products);
+        return;
+    }
     memset(tile, 0, TILE * pitch * sizeof *tile);
     for (size_t first = 0; first < table->n; first += TILE) {
         size_t many = table->n - first < TILE ? table->n - first : TILE;

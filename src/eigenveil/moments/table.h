@@ -1,4 +1,5 @@
-/* Tables as they lie in memory, by row or by column, of any type: read a tile of rows at a time, as float64. */
+/* Tables as they lie in memory, by row or by column, of any type: read a tile of rows at a time, as float64. Such a tile
+   lies row by row, or column by column where what is done with it is done for many rows at once. */
 
 #include "rows.h"
 
@@ -45,9 +46,9 @@ INLINE void convert(uint8_t type, const char *restrict from, ptrdiff_t stride, s
     }
 }
 
-#define FEW 4 /* columns that are turned to rows together */
+#define FEW 4 /* columns that are turned to rows together, or rows to columns */
 
-/* Put `many` numbers of FEW columns into rows that are `pitch` numbers apart. */
+/* Put `many` numbers of FEW columns into rows that are `pitch` numbers apart; or of rows into columns. */
 INLINE void turn(const char *const *from, size_t many, size_t pitch, double *restrict to)
 {
     size_t i = 0;
@@ -128,4 +129,73 @@ INLINE const double *rows_from(const struct table *table, int whole, size_t firs
     load(table, whole, first, many, room);
     *step = (ptrdiff_t)table->d;
     return room;
+}
+
+#define DEEP 64   /* rows of a tile that lies column by column */
+#define NARROW 48 /* rows of more numbers that lie side by side are not turned: that takes longer than it helps */
+
+/* Fetch what is read next into the second cache, so early that nothing waits for it: a processor foresees neither so
+   many columns nor rows that are read by fours. */
+INLINE void fetch_later(const char *row, ptrdiff_t stride, size_t size)
+{
+    uintptr_t start = (uintptr_t)row + (uintptr_t)(DEEP * stride);
+    for (size_t at = 0; at < size; at += 64) __builtin_prefetch((const void *)(start + at), 0, 2);
+}
+
+/* Tell whether a table is quicker to read column by column. */
+INLINE int by_columns(const struct table *table, int whole) { return !whole || table->d <= NARROW; }
+
+/* Point at DEEP numbers of every column from `from` to before `to`, from row `first` on: where they lie, or in `room`,
+   which is for NARROW of them. Of less than DEEP rows the last ones are followed by others, or by anything. */
+FOR_EVERY_PROCESSOR
+static void columns_from(const struct table *table, int whole, size_t first, size_t many, size_t from, size_t to,
+                         double *restrict room, const double **restrict columns)
+{
+    size_t width = to - from;
+    double converted[FEW][NARROW];
+    for (size_t i = 0; whole && i < many; i += FEW) {
+        const char *rows[FEW];
+        for (size_t k = 0; k < FEW; k++) {
+            size_t row = first + (i + k < many ? i + k : many - 1);
+            rows[k] = table->columns[from] + (ptrdiff_t)row * table->strides[from];
+            fetch_later(rows[k], table->strides[from], width * SIZES[table->types[from]]);
+            if (table->types[from] == 0) continue;
+            convert(table->types[from], rows[k], (ptrdiff_t)SIZES[table->types[from]], width, converted[k], 1);
+            rows[k] = (const char *)converted[k];
+        }
+        turn(rows, width, DEEP, room + i);
+    }
+    for (size_t j = 0; j < width; j++) {
+        ptrdiff_t stride = table->strides[from + j];
+        const char *column = table->columns[from + j] + (ptrdiff_t)first * stride;
+        int there = table->types[from + j] == 0 && stride == (ptrdiff_t)sizeof(double);
+        columns[j] = room + j * DEEP;
+        if (whole) continue;
+        fetch_later(column, stride, DEEP * sizeof(double));
+        if (there && many == DEEP && (uintptr_t)column % sizeof(double) == 0)
+            columns[j] = (const double *)column;
+        else
+            convert(table->types[from + j], column, stride, many, room + j * DEEP, 1);
+    }
+}
+
+/* Put the squared norms of DEEP rows of changed entries, from `first` on, into `squared`. */
+INLINE void squares_by_column(const struct table *table, int whole, size_t first, size_t many,
+                              const double *restrict shift, const double *restrict factor, double *restrict room,
+                              double *restrict squared)
+{
+    double sums[DEEP] = {0.0};
+    for (size_t from = 0, to; from < table->d; from = to) {
+        const double *columns[NARROW];
+        to = table->d - from < NARROW ? table->d : from + NARROW;
+        columns_from(table, whole, first, many, from, to, room, columns);
+        for (size_t j = from; j < to; j++) {
+            const double *column = columns[j - from];
+            for (size_t i = 0; i < DEEP; i++) {
+                double entry = (column[i] - shift[j]) * factor[j];
+                sums[i] += entry * entry;
+            }
+        }
+    }
+    memcpy(squared, sums, sizeof sums);
 }
