@@ -133,21 +133,20 @@ INLINE int32_t points_below(const double *points, int32_t n, double x)
     return first;
 }
 
-/* Put into `places` how many of the even points of a column are below each of DEEP entries. Return 1 where that is in
-   doubt for one of the first `many`, being as near to a point as rounding may move it, and 2 where one is NaN or
-   infinite. */
+/* Put into `places` how many of the even points of a column are below each of many entries. Return whether that is in
+   doubt for one of them, being as near to a point as rounding may move it, or not finite. */
 INLINE int even_places(const double *restrict entries, size_t many, double low, double per_step, double n_points,
                        double doubt, int32_t *restrict places)
 {
-    int64_t near = 0, beyond = 0;
+    double most = 1.0 - doubt - 0x1p-52;
+    int64_t near = 0;
     for (size_t i = 0; i < many; i++) {
-        double number = (entries[i] - low) * per_step, up = ceil(number);
-        near |= fabs(number - rint(number)) <= doubt ? 1 : 0;
-        beyond |= not_finite(entries[i]);
+        double number = (entries[i] - low) * per_step, up = ceil(number), short_of = up - number;
+        near |= (short_of > doubt) & (short_of < most) ? 0 : 1;
         up = up > 0.0 ? up : 0.0;
         places[i] = (int32_t)(up < n_points ? up : n_points);
     }
-    return (near ? 1 : 0) | (beyond ? 2 : 0);
+    return near != 0;
 }
 
 /* Return how many of n ascending points are below x: `guess`, or one more, or one less. */
@@ -169,7 +168,8 @@ int eigenveil_count_columns(const struct table *table, double *restrict room, co
                             const double *restrict low, const double *restrict per_step, size_t n_bins,
                             int32_t *restrict bins)
 {
-    int whole = in_rows(table), found = 0;
+    int whole = in_rows(table);
+    int64_t beyond = 0;
     for (size_t first = 0; first < table->n; first += DEEP) {
         size_t many = table->n - first < DEEP ? table->n - first : DEEP;
         for (size_t from = 0, to; from < table->d; from = to) {
@@ -179,20 +179,21 @@ int eigenveil_count_columns(const struct table *table, double *restrict room, co
             for (size_t j = from; j < to; j++) {
                 const double *entries = columns[j - from], *own = points + starts[j];
                 int32_t places[DEEP], n = (int32_t)n_points[j], *own_bins = bins + starts[j] + (int64_t)j;
-                int of_these = even_places(entries, many, low[j], per_step[j], n_points[j], doubt, places);
-                for (size_t i = 0; of_these & 1 && i < many; i++)
+                int near = even_places(entries, many, low[j], per_step[j], n_points[j], doubt, places);
+                for (size_t i = 0; near && i < many; i++) {
+                    beyond |= not_finite(entries[i]);
                     places[i] = doubt <= 0.25 ? points_below_near(own, n, entries[i], places[i])
                                               : points_below(own, n, entries[i]);
+                }
                 for (size_t i = 0; i + 1 < many; i += 2) {
                     own_bins[places[i]]++;
                     own_bins[n_bins + (size_t)places[i + 1]]++;
                 }
                 if (many % 2) own_bins[places[many - 1]]++;
-                found |= of_these;
             }
         }
     }
-    return found >> 1;
+    return beyond != 0;
 }
 
 /* Count the entries of every column above each of a few points: the first of all columns, then the second of all. */

@@ -61,6 +61,26 @@ INLINE int16_t group_of(const struct groups *groups, double squared)
     return groups->cells[cell < 0 ? 0 : cell >= groups->n_cells ? groups->n_cells - 1 : cell];
 }
 
+/* Put the groups of at most DEEP rows, from `first` on, into `found`. All of them before anything is done with one, which
+   would wait for every single look-up. */
+INLINE void groups_of(const struct table *table, int whole, size_t first, size_t many, const double *restrict shift,
+                      const double *restrict scale, double *restrict room, const struct groups *groups,
+                      int16_t *restrict found)
+{
+    double squared[DEEP];
+    if (!whole || table->d <= NARROW)
+        squares_by_column(table, whole, first, many, shift, scale, room, squared);
+    else
+        for (size_t start = 0, now; start < many; start += now) {
+            ptrdiff_t step;
+            now = many - start < TILE ? many - start : TILE;
+            const double *rows = rows_from(table, whole, first + start, now, room, &step);
+            for (size_t i = 0; i < now; i++)
+                squared[start + i] = change_row(rows + (ptrdiff_t)i * step, table->d, shift, scale);
+        }
+    for (size_t i = 0; i < many; i++) found[i] = group_of(groups, squared[i]);
+}
+
 /* Count each row in its group. List the places of rows whose group is not beyond doubt in `left`, and return how many
    they are. */
 FOR_EVERY_PROCESSOR
@@ -68,24 +88,16 @@ size_t eigenveil_count_by_norm(const struct table *table, const double *restrict
                                double *restrict room, const struct groups *groups, int64_t *restrict counts,
                                int64_t *restrict left)
 {
-    int whole = in_rows(table), turned = by_columns(table, whole);
-    size_t n_left = 0, most = turned ? DEEP : TILE;
-    for (size_t first = 0; first < table->n; first += most) {
-        size_t many = table->n - first < most ? table->n - first : most;
-        double squared[DEEP];
-        ptrdiff_t step;
-        if (turned)
-            squares_by_column(table, whole, first, many, shift, scale, room, squared);
-        else {
-            const double *rows = rows_from(table, whole, first, many, room, &step);
-            for (size_t i = 0; i < many; i++)
-                squared[i] = change_row(rows + (ptrdiff_t)i * step, table->d, shift, scale);
-        }
+    int whole = in_rows(table);
+    size_t n_left = 0;
+    for (size_t first = 0; first < table->n; first += DEEP) {
+        size_t many = table->n - first < DEEP ? table->n - first : DEEP;
+        int16_t found[DEEP];
+        groups_of(table, whole, first, many, shift, scale, room, groups, found);
         for (size_t i = 0; i < many; i++) {
-            int16_t group = group_of(groups, squared[i]);
             left[n_left] = (int64_t)(first + i);
-            n_left += group < 0;
-            counts[group < 0 ? 0 : group] += group >= 0;
+            n_left += found[i] < 0;
+            counts[found[i] < 0 ? 0 : found[i]] += found[i] >= 0;
         }
     }
     return n_left;
@@ -101,24 +113,24 @@ size_t eigenveil_sums_by_norm(const struct table *table, const double *restrict 
                               double *restrict totals, int64_t *restrict left)
 {
     int whole = in_rows(table);
-    size_t n_left = 0, d = table->d, most = d <= 128 ? TILE : 1 + TILE * 128 / d;
+    size_t n_left = 0, d = table->d, most = d <= NARROW ? DEEP : d <= 128 ? TILE : 1 + TILE * 128 / d;
     for (size_t first = 0; first < table->n; first += most) {
         size_t many = table->n - first < most ? table->n - first : most;
-        int16_t groups[TILE];
-        ptrdiff_t step;
-        const double *rows = rows_from(table, whole, first, many, room, &step);
-        /* Apart from what follows, which would wait for every single look-up. */
-        for (size_t i = 0; i < many; i++)
-            groups[i] = group_of(found_by, change_row(rows + (ptrdiff_t)i * step, d, shift, scale));
-        for (size_t i = first; i < first + many; i++, rows += step) {
-            int16_t group = groups[i - first];
-            size_t start = group < 0 ? 0 : (size_t)group * d;
-            if (group < 0 || !(integer_row(rows, d, shift, factors + start, limit, reach, row) < EXACT_LIMIT)) {
-                left[n_left++] = (int64_t)i;
-                continue;
+        int16_t groups[DEEP];
+        groups_of(table, whole, first, many, shift, scale, room, found_by, groups);
+        for (size_t at = 0, now; at < many; at += now) {
+            ptrdiff_t step;
+            now = many - at < TILE ? many - at : TILE;
+            const double *rows = rows_from(table, whole, first + at, now, room, &step);
+            for (size_t i = at; i < at + now; i++, rows += step) {
+                size_t start = groups[i] < 0 ? 0 : (size_t)groups[i] * d;
+                if (groups[i] < 0 || !(integer_row(rows, d, shift, factors + start, limit, reach, row) < EXACT_LIMIT)) {
+                    left[n_left++] = (int64_t)(first + i);
+                    continue;
+                }
+                counts[groups[i]]++;
+                for (size_t j = 0; j < d; j++) totals[start + j] += row[j];
             }
-            counts[group]++;
-            for (size_t j = 0; j < d; j++) totals[start + j] += row[j];
         }
     }
     return n_left;

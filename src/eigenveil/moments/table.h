@@ -142,9 +142,6 @@ INLINE void fetch_later(const char *row, ptrdiff_t stride, size_t size)
     for (size_t at = 0; at < size; at += 64) __builtin_prefetch((const void *)(start + at), 0, 2);
 }
 
-/* Tell whether a table is quicker to read column by column. */
-INLINE int by_columns(const struct table *table, int whole) { return !whole || table->d <= NARROW; }
-
 /* Point at DEEP numbers of every column from `from` to before `to`, from row `first` on: where they lie, or in `room`,
    which is for NARROW of them. Of less than DEEP rows the last ones are followed by others, or by anything. */
 FOR_EVERY_PROCESSOR
