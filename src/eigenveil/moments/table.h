@@ -84,6 +84,14 @@ INLINE int in_rows(const struct table *table)
     return whole;
 }
 
+/* Fetch what is read next, so many bytes ahead, into the second cache, so early that nothing waits for it: a processor
+   foresees neither so many columns nor rows that are read by fours. */
+INLINE void fetch_later(const char *start, ptrdiff_t ahead, size_t size)
+{
+    for (size_t at = 0; at < size; at += 64)
+        __builtin_prefetch((const void *)((uintptr_t)start + (uintptr_t)ahead + at), 0, 2);
+}
+
 /* Put rows, from `first` on, into `room`, as float64. */
 FOR_EVERY_PROCESSOR
 static void load(const struct table *table, int whole, size_t first, size_t many, double *restrict room)
@@ -101,9 +109,7 @@ static void load(const struct table *table, int whole, size_t first, size_t many
         for (size_t k = 0; k < FEW; k++) {
             ptrdiff_t stride = table->strides[j + k];
             from[k] = table->columns[j + k] + (ptrdiff_t)first * stride;
-            /* So many columns are more than a processor foresees by itself. */
-            for (size_t ahead = 0; ahead < TILE * sizeof(double); ahead += 64)
-                __builtin_prefetch((const void *)((uintptr_t)from[k] + (uintptr_t)(TILE * stride) + ahead));
+            fetch_later(from[k], TILE * stride, TILE * sizeof(double));
             if (table->types[j + k] == 0 && stride == (ptrdiff_t)sizeof(double)) continue;
             convert(table->types[j + k], from[k], stride, many, converted[k], 1);
             from[k] = (const char *)converted[k];
@@ -134,14 +140,6 @@ INLINE const double *rows_from(const struct table *table, int whole, size_t firs
 #define DEEP 64   /* rows of a tile that lies column by column */
 #define NARROW 48 /* rows of more numbers that lie side by side are not turned: that takes longer than it helps */
 
-/* Fetch what is read next into the second cache, so early that nothing waits for it: a processor foresees neither so
-   many columns nor rows that are read by fours. */
-INLINE void fetch_later(const char *row, ptrdiff_t stride, size_t size)
-{
-    uintptr_t start = (uintptr_t)row + (uintptr_t)(DEEP * stride);
-    for (size_t at = 0; at < size; at += 64) __builtin_prefetch((const void *)(start + at), 0, 2);
-}
-
 /* Point at DEEP numbers of every column from `from` to before `to`, from row `first` on: where they lie, or in `room`,
    which is for NARROW of them. Of less than DEEP rows the last ones are followed by others, or by anything. */
 FOR_EVERY_PROCESSOR
@@ -155,7 +153,7 @@ static void columns_from(const struct table *table, int whole, size_t first, siz
         for (size_t k = 0; k < FEW; k++) {
             size_t row = first + (i + k < many ? i + k : many - 1);
             rows[k] = table->columns[from] + (ptrdiff_t)row * table->strides[from];
-            fetch_later(rows[k], table->strides[from], width * SIZES[table->types[from]]);
+            fetch_later(rows[k], DEEP * table->strides[from], width * SIZES[table->types[from]]);
             if (table->types[from] == 0) continue;
             convert(table->types[from], rows[k], (ptrdiff_t)SIZES[table->types[from]], width, converted[k], 1);
             rows[k] = (const char *)converted[k];
@@ -168,7 +166,7 @@ static void columns_from(const struct table *table, int whole, size_t first, siz
         int there = table->types[from + j] == 0 && stride == (ptrdiff_t)sizeof(double);
         columns[j] = room + j * DEEP;
         if (whole) continue;
-        fetch_later(column, stride, DEEP * sizeof(double));
+        fetch_later(column, DEEP * stride, DEEP * sizeof(double));
         if (there && many == DEEP && (uintptr_t)column % sizeof(double) == 0)
             columns[j] = (const double *)column;
         else
