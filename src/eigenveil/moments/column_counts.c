@@ -204,14 +204,22 @@ int eigenveil_count_few(const struct table *table, double *restrict room, const 
     int whole = in_rows(table);
     size_t d = table->d;
     int64_t beyond = 0;
-    for (size_t first = 0; first < table->n; first += TILE) {
-        size_t many = table->n - first < TILE ? table->n - first : TILE;
-        ptrdiff_t step;
-        const double *rows = rows_from(table, whole, first, many, room, &step);
-        for (size_t i = 0; i < many; i++, rows += step) {
-            for (size_t j = 0; j < d; j++) beyond |= not_finite(rows[j]);
-            for (size_t k = 0; k < n_points; k++)
-                for (size_t j = 0; j < d; j++) above[k * d + j] += rows[j] > points[k * d + j];
+    for (size_t first = 0; first < table->n; first += DEEP) {
+        size_t many = table->n - first < DEEP ? table->n - first : DEEP;
+        for (size_t from = 0, to; from < d; from = to) {
+            const double *columns[NARROW];
+            to = d - from < NARROW ? d : from + NARROW;
+            columns_from(table, whole, first, many, from, to, room, columns);
+            for (size_t j = from; j < to; j++) {
+                const double *entries = columns[j - from];
+                for (size_t i = 0; i < many; i++) beyond |= not_finite(entries[i]);
+                for (size_t k = 0; k < n_points; k++) {
+                    double point = points[k * d + j];
+                    int64_t count = 0;
+                    for (size_t i = 0; i < many; i++) count += entries[i] > point;
+                    above[k * d + j] += count;
+                }
+            }
         }
     }
     return beyond != 0;
