@@ -206,6 +206,35 @@ def test_what_no_grid_holds_is_refused_by_the_plan():
     assert "not even on a grid of 8 bits" in str(info.value)
 
 
+def test_the_number_of_rows_that_a_file_or_an_engine_says_is_planned_for(tmp_path):
+    """Before a row is read: these files have none, and say that they do."""
+    dask_array = pytest.importorskip("dask.array", reason="Dask is an extra")
+
+    def of_file(n_rows):
+        with open(tmp_path / "rows.npy", "wb") as file:
+            header = {"descr": "<f8", "fortran_order": False, "shape": (n_rows, 3)}
+            np.lib.format.write_array_header_1_0(file, header)
+        return tmp_path / "rows.npy"
+
+    def of_dask(n_rows):
+        return dask_array.zeros((n_rows, 3), chunks=(n_rows // 10, 3))
+
+    model = PrivatePCA(2, norm_bound=1.0)
+    for made in (of_file, of_dask):
+        for n_rows, bits in ((MOST_AT_16, 16), (10**12, 10)):
+            assert model.plan(open_table(made(n_rows))).most_rows.rule.bits == bits
+        for asked in (model, PrivatePCA(2), PrivatePCA(2, bounds=(-1, 1), delta=1e-6)):
+            with refused(CapacityError) as info:
+                asked.fit(made(6 * 10**13))
+            assert "not even on a grid of 8 bits" in str(info.value)
+        private = PrivatePCA(2, norm_bound=1.0, adjacency="add_or_remove_one")
+        assert private.plan(open_table(made(6 * 10**13))).n_rows is None
+    pd.DataFrame(MANY, columns=list("abc")).to_parquet(tmp_path / "rows.parquet")
+    assert model.plan(open_table(tmp_path / "rows.parquet")).n_rows == len(MANY)
+    unknown = dask_array.from_array(MANY, chunks=(3000, 3))
+    assert model.plan(open_table(unknown[unknown[:, 0] > 0])).n_rows is None
+
+
 def doubled(moments, times):
     for _ in range(times):
         moments = moments + moments
@@ -225,6 +254,7 @@ def test_a_merge_of_a_trillion_rows():
     assert model.n_samples_ == n
     exact = np.cov(rows.T, bias=True)
     assert np.allclose(model.release_.covariance, exact, atol=np.trace(exact) / 100)  # what the grid leaves
+    assert not np.allclose(model.release_.covariance, 1.05 * exact, atol=np.trace(exact) / 100)  # a control
     fine = doubled(SecondMoments(RowBound(1.0, constant=0.5), 3).update(rows), 30)
     with refused(CapacityError) as info:
         model.fit_moments(fine)

@@ -164,7 +164,7 @@ def _dictionary(values: Any) -> Any:
 
 
 def _distinct_items(values: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
-    """Return codes by first appearance, and the distinct items: told apart by their bytes, all of one length.
+    """Return codes by first appearance, and the distinct items: compared by their bytes, all of one length.
 
     Arrow would take text of NumPy to end at its first zero, and Python would make an object of every row.
     """
