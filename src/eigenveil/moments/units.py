@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from .. import numerics
 from ..errors import InvalidDataError
-from ..numerics import IntArray
-from .kernels import compiled_function
+from ..numerics import IntArray, compiled_function
 from .numpy_kernels import unit_sizes
 
 NOT_WHOLE_UNITS = (

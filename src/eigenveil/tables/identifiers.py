@@ -31,8 +31,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
-from ..moments.kernels import compiled_function
 from ..moments.units import Blocks
+from ..numerics import compiled_function
 from .base import has_arrow
 
 Codes = NDArray[np.integer[Any]]
