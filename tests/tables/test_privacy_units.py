@@ -462,6 +462,8 @@ COLUMNS = {
     "records": np.array([(1, 2.0), (1, 3.0)], "i4,f8"),
     "records of objects": np.array([(1, "a"), (1, "b")], "i4,O"),
     "nothing": np.zeros(3, "V0"),
+    "whole numbers": np.array([7, -7, 2**62, 7, 0]),
+    "days": np.array(["2020-01-02", "2020-01-03", "2020-01-01", "2020-01-02"], "M8[D]"),
     "floats": np.array([0.0, 3.0, -0.0, -3.0, 2.0**53 - 1, 3.0]),
     "a float that is no number": np.array([0.0, np.nan, 3.0]),
     "a float of several numbers": np.array([0.0, 2.0**53, 3.0]),
@@ -472,11 +474,13 @@ COLUMNS = {
 }
 
 
+@pytest.mark.parametrize("arrow", [True, False])
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_a_column_has_the_keys_of_its_values_one_by_one(kind):
+def test_a_column_has_the_keys_of_its_values_one_by_one(monkeypatch, kind, arrow):
+    monkeypatch.setattr("eigenveil.tables.identifiers.has_arrow", lambda: arrow)
     values = COLUMNS[kind]
-    floats = values.dtype.kind == "f"  # which as Python's would all be wide
-    one_by_one = [_key(value) for value in (list(values) if floats else values.tolist())]
+    as_they_are = values.dtype.kind in "fM"  # floats of Python would all be wide
+    one_by_one = [_key(value) for value in (list(values) if as_they_are else values.tolist())]
     codes, keys = keys_of(values)
     assert [keys[code].astype(">u8").tobytes() for code in codes] == one_by_one
     assert list(dict.fromkeys(codes.tolist())) == list(range(len(keys)))  # in order of first appearance

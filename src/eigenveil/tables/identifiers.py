@@ -89,10 +89,10 @@ def keys_of(values: Any) -> tuple[Codes, Keys]:
     """
     if isinstance(values, np.ndarray) and values.dtype == "S16":
         values = values.view("V16")  # else a UUID would lose zeros at its end
-    if isinstance(values, np.ndarray) and values.dtype.kind in "OSUV":
-        if values.dtype.kind != "O" and values.dtype.names is None and values.dtype.itemsize and has_arrow():
+    if isinstance(values, np.ndarray) and (values.dtype.kind in "OSUV" or not has_arrow()):
+        if values.dtype.kind != "O" and values.dtype.names is None and values.dtype.itemsize:
             codes, items = _distinct_items(values)
-            known, keys = keys_of(items.tolist())
+            known, keys = keys_of(items.tolist() if values.dtype.kind in "SUV" else list(items))  # of their own width
             return known[codes], keys
         values = values.tolist()
     elif not isinstance(values, np.ndarray | list):
@@ -164,13 +164,13 @@ def _dictionary(values: Any) -> Any:
 
 
 def _distinct_items(values: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
-    """Return codes by first appearance, and the distinct items: compared by their bytes, all of one length.
-
-    Arrow would take text of NumPy to end at its first zero, and Python would make an object of every row.
-    """
+    """Return codes by first appearance, and the distinct items; no row becomes an object of Python."""
+    if not has_arrow():
+        _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+        return _by_appearance(first, inverse), values[np.sort(first)]
     import pyarrow as pa
 
-    values = np.ascontiguousarray(values)
+    values = np.ascontiguousarray(values)  # by their bytes: Arrow takes text of NumPy to end at its first zero
     kind, buffers = pa.binary(values.dtype.itemsize), [None, pa.py_buffer(values)]
     encoded = pa.Array.from_buffers(kind, values.size, buffers).dictionary_encode()
     items = np.frombuffer(encoded.dictionary.buffers()[1], values.dtype, len(encoded.dictionary))
@@ -249,9 +249,13 @@ def _without_twins(codes: Codes, keys: Keys) -> tuple[Codes, Keys]:
     if not (ordered[1:] == ordered[:-1]).any():
         return codes, keys
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return _by_appearance(first, inverse)[codes], keys[np.sort(first)]
+
+
+def _by_appearance(first: Codes, inverse: Codes) -> Codes:
     rank = np.empty(first.size, dtype=np.int64)
     rank[np.argsort(first)] = np.arange(first.size)
-    return rank[inverse.ravel()][codes], keys[np.sort(first)]
+    return rank[inverse.ravel()]
 
 
 def _as_keys(digests: Iterable[bytes]) -> Keys:
