@@ -3,6 +3,8 @@
 import sys
 
 import eigenveil
+from eigenveil import numerics
+from eigenveil.mechanisms.local import directions
 from eigenveil.moments import column_counts, kernels, unit_kernels
 from eigenveil.tables import identifiers
 
@@ -11,6 +13,7 @@ if None in (
     column_counts._compiled(),
     unit_kernels.compiled(),
     identifiers._compiled_digests(),
+    directions._compiled_bases(),
 ):
     sys.exit(f"{eigenveil.__file__}: the compiled passes are missing, or do not agree with NumPy.")
-print(f"Compiled passes: {kernels._LIBRARY}")
+print(f"Compiled passes: {numerics.LIBRARY}")

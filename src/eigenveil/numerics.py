@@ -1,9 +1,13 @@
 """Types of arrays, and the cores that work on them."""
 
+import ctypes
 import functools
 import os
 import sys
 import threading
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +17,29 @@ from threadpoolctl import ThreadpoolController
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+# An editable install has several folders. Their package, which reads private rows, is not imported by this.
+_FOLDERS = getattr(find_spec(f"{__package__}.moments"), "submodule_search_locations", None) or [""]
+_PLACES = [Path(folder, "compiled_pass.so").absolute() for folder in _FOLDERS]
+LIBRARY = next(filter(Path.exists, _PLACES), _PLACES[0])
+"""Where the compiled passes are, if they are there."""
+
+
+def taking_arrays(function: Any, *types: Any, returns: Any = None) -> Callable[..., Any]:
+    """Return what calls a compiled function with the places of arrays, which live as long as the call."""
+    function.argtypes, function.restype = types, returns
+
+    def call(*arguments: Any) -> Any:
+        return function(*(one.ctypes.data if isinstance(one, np.ndarray) else one for one in arguments))
+
+    return call
+
+
+def compiled_function(name: str, *types: Any, returns: Any = None) -> Callable[..., Any] | None:
+    """Return a function of the compiled library, which takes the places of arrays; None where it is not there."""
+    try:
+        return taking_arrays(getattr(ctypes.CDLL(str(LIBRARY)), name), *types, returns=returns)
+    except (OSError, AttributeError):
+        return None
 
 
 def available_cores() -> int:

@@ -86,6 +86,34 @@ def test_a_plan_of_a_table_in_memory_has_the_one_route_that_runs(tmp_path):
     assert PrivatePCA(2).plan(open_table(MANY), n_rows=300).n_rows == 300  # what is declared counts
 
 
+UNIT, BY_NORM = np.arange(7001) % 900, {"statistic": "clipped", "center": False, "random_state": 3}
+SPARSE = {
+    "compared": (PrivatePCA(2, statistic="spatial_sign", random_state=3), {}),
+    "ranges": (PrivatePCA(2, random_state=3), {}),
+    "a mean first": (PrivatePCA(2, **GAUSSIAN, random_state=3), {}),
+    "a mean of units first": (PrivatePCA(2, **GAUSSIAN, random_state=3), {"privacy_unit": UNIT}),
+    "medians": (PrivatePCA(2, **WIDE, random_state=3), {}),
+    "a norm of weighted rows": (PrivatePCA(2, **BY_NORM), {"sample_weight": 1 + UNIT}),
+    "a norm of units": (PrivatePCA(2, **BY_NORM), {"privacy_unit": UNIT}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SPARSE)
+@pytest.mark.filterwarnings("ignore")
+def test_sparse_rows_are_made_dense_a_few_at_a_time(monkeypatch, case):
+    model, options = SPARSE[case]
+    wanted = model.fit(MANY, **options).release_.integers
+    sizes, toarray = [], sp.csr_array.toarray
+    monkeypatch.setattr(sp.csr_array, "toarray", lambda rows, *args: sizes.append(rows.shape) or toarray(rows, *args))
+    for most, fit_in in ((2**22, False), (3 * 500, True)):
+        monkeypatch.setattr("eigenveil.moments.units._DENSE_ENTRIES", most)
+        monkeypatch.setattr("eigenveil.moments.sums._BLOCK_ENTRIES", most // 4)
+        sizes.clear()
+        found = model.fit(sp.csr_array(MANY), **options).release_.integers
+        assert all(np.array_equal(found[name], integers) for name, integers in wanted.items())
+        assert fit_in == (max(n * d for n, d in sizes) <= 3 * 510)  # else there would be nothing to see
+
+
 def test_too_few_rows_to_transform_are_refused_with_the_number_that_it_takes():
     for known in (True, False):
         with pytest.raises(InvalidParameterError, match="or at least 1,500 rows"):
@@ -178,6 +206,35 @@ def test_what_no_grid_holds_is_refused_by_the_plan():
     assert "not even on a grid of 8 bits" in str(info.value)
 
 
+def test_the_number_of_rows_that_a_file_or_an_engine_says_is_planned_for(tmp_path):
+    """Before a row is read: these files have none, and say that they do."""
+    dask_array = pytest.importorskip("dask.array", reason="Dask is an extra")
+
+    def of_file(n_rows):
+        with open(tmp_path / "rows.npy", "wb") as file:
+            header = {"descr": "<f8", "fortran_order": False, "shape": (n_rows, 3)}
+            np.lib.format.write_array_header_1_0(file, header)
+        return tmp_path / "rows.npy"
+
+    def of_dask(n_rows):
+        return dask_array.zeros((n_rows, 3), chunks=(n_rows // 10, 3))
+
+    model = PrivatePCA(2, norm_bound=1.0)
+    for made in (of_file, of_dask):
+        for n_rows, bits in ((MOST_AT_16, 16), (10**12, 10)):
+            assert model.plan(open_table(made(n_rows))).most_rows.rule.bits == bits
+        for asked in (model, PrivatePCA(2), PrivatePCA(2, bounds=(-1, 1), delta=1e-6)):
+            with refused(CapacityError) as info:
+                asked.fit(made(6 * 10**13))
+            assert "not even on a grid of 8 bits" in str(info.value)
+        private = PrivatePCA(2, norm_bound=1.0, adjacency="add_or_remove_one")
+        assert private.plan(open_table(made(6 * 10**13))).n_rows is None
+    pd.DataFrame(MANY, columns=list("abc")).to_parquet(tmp_path / "rows.parquet")
+    assert model.plan(open_table(tmp_path / "rows.parquet")).n_rows == len(MANY)
+    unknown = dask_array.from_array(MANY, chunks=(3000, 3))
+    assert model.plan(open_table(unknown[unknown[:, 0] > 0])).n_rows is None
+
+
 def doubled(moments, times):
     for _ in range(times):
         moments = moments + moments
@@ -197,6 +254,7 @@ def test_a_merge_of_a_trillion_rows():
     assert model.n_samples_ == n
     exact = np.cov(rows.T, bias=True)
     assert np.allclose(model.release_.covariance, exact, atol=np.trace(exact) / 100)  # what the grid leaves
+    assert not np.allclose(model.release_.covariance, 1.05 * exact, atol=np.trace(exact) / 100)  # a control
     fine = doubled(SecondMoments(RowBound(1.0, constant=0.5), 3).update(rows), 30)
     with refused(CapacityError) as info:
         model.fit_moments(fine)

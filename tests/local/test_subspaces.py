@@ -11,8 +11,9 @@ from eigenveil.errors import InvalidParameterError
 from eigenveil.guarantee import Numerics
 from eigenveil.local import Aggregator, LocalProtocol, encode_many, mechanism_of
 from eigenveil.local.client import new_ids
-from eigenveil.mechanisms.local import best_local_mechanism, local_mechanism_from
+from eigenveil.mechanisms.local import best_local_mechanism, directions, local_mechanism_from
 from eigenveil.mechanisms.local.directions import DIRECTION_SCALE, normal_table, orthonormal, public_bases
+from eigenveil.numerics import compiled_function
 from helpers import refused
 
 IDS = new_ids(40, np.random.default_rng(0))
@@ -43,8 +44,29 @@ def test_the_table_of_normals_cannot_round_differently():
         (300, 7, "d9a0e624efb1b16e"),
     ],
 )
-def test_an_identifier_stands_for_one_subspace_for_ever(d, rank, wanted):
+def test_an_identifier_stands_for_one_subspace_for_ever(d, rank, wanted, monkeypatch):
     assert digest(public_bases(IDS, d, rank), "<i2") == wanted
+    assert np.array_equal(np.concatenate([public_bases(one[None], d, rank) for one in IDS]), public_bases(IDS, d, rank))
+    monkeypatch.setattr(directions, "_compiled_bases", lambda: None)
+    assert digest(public_bases(IDS, d, rank), "<i2") == wanted
+
+
+@pytest.mark.skipif(compiled_function("eigenveil_bases") is None, reason="nothing was compiled")
+@pytest.mark.parametrize("table", ["normals", "signs", "one number", "nothing", "nearly one number"])
+def test_what_is_compiled_gives_the_same_bits(monkeypatch, table):
+    """Also where rows are degenerate, as no table of normals makes them."""
+    compiled, usual, small = directions._compiled_bases(), normal_table(), np.arange(2**16) % 7 == 0
+    tables = {"normals": usual, "signs": np.sign(usual), "one number": 0 * usual + 9, "nothing": 0 * usual}
+    tables["nearly one number"] = (9000 + small).astype(np.int16)
+    monkeypatch.setattr(directions, "normal_table", lambda: tables[table])
+    left_out = 0
+    for n, d, rank in ((0, 4, 2), (1, 4, 2), (7, 5, 2), (8, 6, 3), (9, 200, 8), (17, 33, 9), (3, 101, 50)):
+        ids = new_ids(n, np.random.default_rng(n))
+        found, wanted = compiled(ids, d, rank), directions._bases(ids, d, rank)
+        assert np.array_equal(found, wanted)
+        assert n == 0 or table != "normals" or not np.array_equal(found, directions._bases(ids ^ 1, d, rank))
+        left_out += np.count_nonzero(~wanted.any(axis=2))
+    assert (left_out > 0) == (table != "normals")
 
 
 @pytest.mark.parametrize(("d", "rank"), [(4, 2), (30, 15), (100, 50)])

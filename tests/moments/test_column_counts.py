@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eigenveil import numerics
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import column_counts, kernels, numpy_kernels
 from eigenveil.moments.column_counts import SIZES, ColumnCounts, RangeCounts, SizesAndColumns
@@ -43,7 +44,7 @@ def way(request, tmp_path_factory):
         subprocess.run(["cc", *FLAGS, str(SOURCE), "-o", str(path), "-lm"], check=True)
     caches = column_counts._compiled, kernels._compiled_order
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "_LIBRARY", path)
+        patch.setattr(numerics, "LIBRARY", path)
         for cache in caches:
             cache.cache_clear()
             assert (cache() is None) == (request.param == "numpy")

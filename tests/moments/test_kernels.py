@@ -41,7 +41,7 @@ def library(tmp_path_factory):
     path = tmp_path_factory.mktemp("compiled") / "compiled_pass.so"
     subprocess.run(["cc", *FLAGS, *map(str, SOURCES), "-o", str(path), "-lm"], check=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "_LIBRARY", path)
+        patch.setattr(numerics, "LIBRARY", path)
         kernels._compiled.cache_clear()
         found = kernels._compiled()
         assert found is not None
@@ -452,6 +452,6 @@ def test_rungs_are_those_of_the_ladder_far_beyond_its_ends_too(library):
 
 def test_without_a_library_numpy_does_it(monkeypatch, tmp_path):
     kernels._compiled.cache_clear()
-    monkeypatch.setattr(kernels, "_LIBRARY", tmp_path / "there is none")
+    monkeypatch.setattr(numerics, "LIBRARY", tmp_path / "there is none")
     assert kernels._compiled() is None
     kernels._compiled.cache_clear()

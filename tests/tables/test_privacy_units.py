@@ -20,7 +20,7 @@ import scipy.sparse
 
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.tables import arrays, base, delimited, identifiers, json_lines, privacy_units
-from eigenveil.tables.identifiers import keys_of
+from eigenveil.tables.identifiers import _key, keys_of
 from eigenveil.tables.open import open_table
 from eigenveil.tables.privacy_units import Spill, UnitTable
 from eigenveil.tables.schema import Column, Schema
@@ -450,6 +450,40 @@ def test_zeros_within_bytes_and_text_of_numpy_are_kept():
     assert arrays.dtype == "S16"
     np.testing.assert_array_equal(keys_of(arrays)[1], keys_of(ids)[1])
     assert len(keys_of(np.array(["a\0b", "a\0c", "a"]))[1]) == 3
+
+
+COLUMNS = {
+    "text": np.array(["b", "a\0b", " b", "a", "a\0", "é", "e\u0301", "NA", "", "7.0", "7", str(UUID), UUID.hex]),
+    "text, the other way round": np.array(["b", "a", "Zoë", "b"], ">U5"),
+    "text beside other text": np.array([["b", "x"], ["a", "y"], ["b", "z"]])[:, 0],
+    "no text": np.array([], "U3"),
+    "bytes": np.array([b"b", b"a\0b", b"a", b"b ", b"\xff", b""]),
+    "UUIDs": np.frombuffer(UUID.bytes + bytes(16) + UUID.bytes, "V16"),
+    "records": np.array([(1, 2.0), (1, 3.0)], "i4,f8"),
+    "records of objects": np.array([(1, "a"), (1, "b")], "i4,O"),
+    "nothing": np.zeros(3, "V0"),
+    "whole numbers": np.array([7, -7, 2**62, 7, 0]),
+    "days": np.array(["2020-01-02", "2020-01-03", "2020-01-01", "2020-01-02"], "M8[D]"),
+    "floats": np.array([0.0, 3.0, -0.0, -3.0, 2.0**53 - 1, 3.0]),
+    "a float that is no number": np.array([0.0, np.nan, 3.0]),
+    "a float of several numbers": np.array([0.0, 2.0**53, 3.0]),
+    "a float between numbers": np.array([0.0, 2.5, 3.0]),
+    "narrow floats": np.array([1, 2**24 - 1, 1], np.float32),
+    "a narrow float of several numbers": np.array([1, 2**24, 1], np.float32),
+    "halves": np.array([1, 2047, -1], np.float16),
+}
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_column_has_the_keys_of_its_values_one_by_one(monkeypatch, kind, arrow):
+    monkeypatch.setattr("eigenveil.tables.identifiers.has_arrow", lambda: arrow)
+    values = COLUMNS[kind]
+    as_they_are = values.dtype.kind in "fM"  # floats of Python would all be wide
+    one_by_one = [_key(value) for value in (list(values) if as_they_are else values.tolist())]
+    codes, keys = keys_of(values)
+    assert [keys[code].astype(">u8").tobytes() for code in codes] == one_by_one
+    assert list(dict.fromkeys(codes.tolist())) == list(range(len(keys)))  # in order of first appearance
 
 
 def test_files_with_text_and_with_bytes_go_on_with_the_same_persons(tmp_path):

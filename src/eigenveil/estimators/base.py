@@ -229,9 +229,9 @@ class PrivateEstimator(BaseEstimator):
         n_features : int or Source
             Number of features, or an opened table (`eigenveil.tables.open.open_table`).
         n_rows : int, optional
-            Number of rows, if it is public. Otherwise the plan shows how the mechanism depends on it. A table in memory
-            knows its number, which is public unless ``adjacency="add_or_remove_one"``. From 8e8 rows on it also decides
-            how fine the integer grid of the rows is, and must be declared where it is not known before they are read.
+            Number of rows, if it is public. Otherwise the plan shows how the mechanism depends on it. Tables in memory,
+            Parquet and .npy files and Dask arrays know it; it is public unless ``adjacency="add_or_remove_one"``. From
+            8e8 rows on it also decides how fine the integer grid of the rows is: declare it where it is not known.
         """
         parameters = FitParameters.of(self)
         if is_source(n_features):

@@ -32,6 +32,7 @@ from ..moments.counts import NORM_GRID, RowSizes
 from ..moments.preconditioned import MAP_BITS, MappedSizes, integer_map, mapped_bound
 from ..moments.second_moments import SecondMoments
 from ..moments.sums import SumsByNorm
+from ..moments.units import in_blocks
 from ..numerics import FloatArray, IntArray
 from ..postprocess.preconditioning import preconditioner_after
 from ..postprocess.screening import kept_features, worth_screening
@@ -487,7 +488,7 @@ def rows_to_compare(source: Source, purpose: str) -> Iterator[Any]:
     if getattr(source, "by_unit", False):
         chosen: ChosenRows = collect(source, partial(ChosenRows, source.n_features), purpose=purpose)
         return chosen.batches()
-    return tracked_batches(source, purpose=purpose)
+    return in_blocks(tracked_batches(source, purpose=purpose))
 
 
 @own_words

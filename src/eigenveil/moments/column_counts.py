@@ -14,8 +14,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from .. import numerics
 from ..errors import InvalidDataError
-from ..numerics import FloatArray, IntArray
+from ..numerics import FloatArray, IntArray, taking_arrays
 from . import kernels
 from .bound import NOT_FINITE, dense_rows, finite_rows, row_by_row, rows_as_they_lie
 from .comparisons import block_rows, chosen_rows, public_order
@@ -302,12 +303,12 @@ class CompiledCounts:
         place, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_double
         bins, back = ctypes.POINTER(_PairBins), {"returns": ctypes.c_int}
         paired = (place, size, place, size, bins)
-        self._pairs = kernels._function(library.eigenveil_count_pairs, *paired, **back)
-        self._pairs_by_column = kernels._function(library.eigenveil_count_pairs_by_column, *paired, **back)
+        self._pairs = taking_arrays(library.eigenveil_count_pairs, *paired, **back)
+        self._pairs_by_column = taking_arrays(library.eigenveil_count_pairs_by_column, *paired, **back)
         table = (ctypes.POINTER(kernels._Table), place)
         counted = (*table, place, place, place, number, place, place, size, place)
-        self._between = kernels._function(library.eigenveil_count_columns, *counted, **back)
-        self._few = kernels._function(library.eigenveil_count_few, *table, place, size, place, **back)
+        self._between = taking_arrays(library.eigenveil_count_columns, *counted, **back)
+        self._few = taking_arrays(library.eigenveil_count_few, *table, place, size, place, **back)
 
     def pairs(self, parts: Sequence[Rows], order: IntArray, columns: Sequence[int]) -> tuple[IntArray, IntArray]:
         """Count the pairs and the numbers of a block."""
@@ -387,7 +388,7 @@ def _even(joined: FloatArray, starts: IntArray, sizes: IntArray) -> tuple[float,
 def _compiled() -> CompiledCounts | None:
     """Return the compiled counts, if there are any and they give what NumPy gives."""
     try:
-        counts = CompiledCounts(ctypes.CDLL(str(kernels._LIBRARY)))
+        counts = CompiledCounts(ctypes.CDLL(str(numerics.LIBRARY)))
     except (OSError, AttributeError):
         return None
     return counts if _agrees(counts) else None

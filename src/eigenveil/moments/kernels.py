@@ -7,14 +7,14 @@ import ctypes
 import functools
 import math
 from collections.abc import Callable, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..numerics import FloatArray, IntArray
+from .. import numerics
+from ..numerics import FloatArray, IntArray, compiled_function, taking_arrays
 from . import numpy_kernels
 from .numpy_kernels import EXACT_LIMIT, Candidates, Comparing, NormSums, target_exponent
 
@@ -182,18 +182,20 @@ class CompiledPasses:
         place, number, size = ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t
         table = (ctypes.POINTER(_Table), place, place)
         bounded = (*table, number, number, place)
-        self._integers = _function(library.eigenveil_integers, *bounded, place, place)
-        self._rows = _function(library.eigenveil_rows, *table, place, returns=ctypes.c_int)
+        self._integers = taking_arrays(library.eigenveil_integers, *bounded, place, place)
+        self._rows = taking_arrays(library.eigenveil_rows, *table, place, returns=ctypes.c_int)
         groups = ctypes.POINTER(_Groups)
         counted = (*table, place, groups, place, place)
-        self._count_by_norm = _function(library.eigenveil_count_by_norm, *counted, returns=size)
-        self._sums_by_norm = _function(library.eigenveil_sums_by_norm, *bounded, groups, *(place,) * 5, returns=size)
+        self._count_by_norm = taking_arrays(library.eigenveil_count_by_norm, *counted, returns=size)
+        self._sums_by_norm = taking_arrays(
+            library.eigenveil_sums_by_norm, *bounded, groups, *(place,) * 5, returns=size
+        )
         several = (ctypes.POINTER(_Compared), size, size)
-        self._compared = _function(library.eigenveil_compared, *several, place)
+        self._compared = taking_arrays(library.eigenveil_compared, *several, place)
         self._multiplies = bool(library.eigenveil_multiplies())
         if self._multiplies:
-            self._compared_products = _function(library.eigenveil_compared_products, *several, size, place, place)
-            self._products = _function(library.eigenveil_products, *bounded, number, size, *(place,) * 2)
+            self._compared_products = taking_arrays(library.eigenveil_compared_products, *several, size, place, place)
+            self._products = taking_arrays(library.eigenveil_products, *bounded, number, size, *(place,) * 2)
 
     @staticmethod
     def fit(rows: Rows, factor: FloatArray) -> bool:
@@ -268,16 +270,6 @@ class CompiledPasses:
         self._compared_products(_Compared(rows, how), places.start, len(places), pitch, tile, products)
 
 
-def _function(function: Any, *types: Any, returns: Any = None) -> Callable[..., Any]:
-    """Return what calls a function with the places of arrays, which live as long as the call."""
-    function.argtypes, function.restype = types, returns
-
-    def call(*arguments: Any) -> Any:
-        return function(*(one.ctypes.data if isinstance(one, np.ndarray) else one for one in arguments))
-
-    return call
-
-
 def _table(rows: Rows, shift: FloatArray | None, factor: FloatArray) -> tuple[Any, ...]:
     """Return rows, and a shift and a factor for every column."""
     columns = np.empty((2, rows.shape[1]))
@@ -341,9 +333,6 @@ __all__ = [
     "put_rows",
     "room_for_products",
 ]
-
-
-_LIBRARY = Path(str(files(__package__) / "compiled_pass.so"))  # an editable install has it elsewhere
 
 
 def integers(rows: Rows, shift: FloatArray | None, factor: FloatArray, bits: int | None, out: FloatArray) -> FloatArray:
@@ -462,7 +451,7 @@ def _passes(rows: Rows, factor: FloatArray) -> Any:
 @functools.cache
 def _compiled() -> CompiledPasses | None:
     """Return the compiled passes, if there are any and they give what NumPy gives."""
-    passes = loaded(_LIBRARY)
+    passes = loaded(numerics.LIBRARY)
     return passes if passes is not None and _agrees(passes) else None
 
 
@@ -510,14 +499,6 @@ def _multiplies(passes: CompiledPasses, rows: FloatArray, shift: FloatArray, fac
     exact, whole = squared < EXACT_LIMIT, np.column_stack([integers, np.full(n, constant)])
     same = np.array_equal(exact, found < EXACT_LIMIT) and np.array_equal(squared[exact], found[exact])
     return same and np.array_equal(np.triu(room)[: d + 1, : d + 1], np.triu(whole[exact].T @ whole[exact]))
-
-
-def compiled_function(name: str, *types: Any, returns: Any = None) -> Callable[..., Any] | None:
-    """Return a function of the compiled library, which takes the addresses of arrays; None where it is not there."""
-    try:
-        return _function(getattr(ctypes.CDLL(str(_LIBRARY)), name), *types, returns=returns)
-    except (OSError, AttributeError):
-        return None
 
 
 # More places than these are sorted by NumPy: column_counts.c counts them in 32 bits.

@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from ..numerics import FloatArray, IntArray
+from .. import numerics
+from ..numerics import FloatArray, IntArray, taking_arrays
 from . import kernels, numpy_kernels
 from .numpy_kernels import EXACT_LIMIT, SINGLE_BITS, hash_weights, unit_sizes
 
@@ -70,15 +71,15 @@ class CompiledUnits:
     def __init__(self, library: Any) -> None:
         place, number, size = ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t
         units, how = ctypes.POINTER(_Units), ctypes.POINTER(_Shortening)
-        self._squares = kernels._function(library.eigenveil_unit_squares, units, place, place, place)
-        self._integers = kernels._function(library.eigenveil_unit_integers, units, how, place, place)
+        self._squares = taking_arrays(library.eigenveil_unit_squares, units, place, place, place)
+        self._integers = taking_arrays(library.eigenveil_unit_integers, units, how, place, place)
         self._products = None
         if library.eigenveil_multiplies():
-            self._products = kernels._function(library.eigenveil_unit_products, units, how, size, place, place, place)
+            self._products = taking_arrays(library.eigenveil_unit_products, units, how, size, place, place, place)
         hashed = (units, place, place, place, ctypes.c_uint64, place, place)
-        self._chosen = kernels._function(library.eigenveil_chosen, *hashed, returns=ctypes.c_int)
+        self._chosen = taking_arrays(library.eigenveil_chosen, *hashed, returns=ctypes.c_int)
         sparse = (place, place, place, size, place, number, number, number, size, size, size, place, place, place)
-        self._sparse = kernels._function(library.eigenveil_sparse_products, *sparse)
+        self._sparse = taking_arrays(library.eigenveil_sparse_products, *sparse)
 
     def squares(self, rows: Any, starts: IntArray, shift: FloatArray | None, factor: FloatArray) -> FloatArray:
         """Return the sums of the squared norms of changed rows."""
@@ -218,7 +219,7 @@ def add_sparse_products(rows: Any, factor: FloatArray, bits: int, constant: int,
 def compiled() -> CompiledUnits | None:
     """Return the compiled functions, if there are any and they give what NumPy gives."""
     try:
-        functions = CompiledUnits(ctypes.CDLL(str(kernels._LIBRARY)))
+        functions = CompiledUnits(ctypes.CDLL(str(numerics.LIBRARY)))
     except (OSError, AttributeError):
         return None
     return functions if _agrees(functions) else None

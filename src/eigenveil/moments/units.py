@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from .. import numerics
 from ..errors import InvalidDataError
-from ..numerics import IntArray
-from .kernels import compiled_function
+from ..numerics import IntArray, compiled_function
 from .numpy_kernels import unit_sizes
 
 NOT_WHOLE_UNITS = (
     "The privacy unit has several rows. Give batches of whole privacy units, or name the column by privacy_unit."
 )
+# Entries of CSR rows that are made dense at once, zeros included.
+_DENSE_ENTRIES = 2**22
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -276,6 +277,23 @@ def units_of(takes_units: bool, X: Any) -> Units:
     return Units(X.rows, X.checked().starts)
 
 
+def in_blocks(batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield batches, those of CSR rows in parts that are small when they are made dense."""
+    for batch in batches:
+        rows, low = batch.rows if isinstance(batch, Blocks | Weighted) else batch, 0
+        if not scipy.sparse.issparse(rows) or rows.shape[0] * rows.shape[1] <= _DENSE_ENTRIES:
+            yield batch
+            continue
+        units = Units(rows, batch.checked().starts if isinstance(batch, Blocks) else None)
+        for part in units.pieces(max(1, _DENSE_ENTRIES // rows.shape[1]), units.n_units):
+            high = low + part.n_units
+            if part.starts is not None:
+                yield Blocks(part.rows, part.starts, batch.keys[low:high])
+            else:
+                yield Weighted(part.rows, batch.weights[low:high]) if isinstance(batch, Weighted) else part.rows
+            low = high
+
+
 Batch = TypeVar("Batch")
 Part = TypeVar("Part")
 
@@ -312,7 +330,7 @@ class InThreads(InBatches):
 
     def update_from(self, batches: Iterable[Any]) -> Self:
         """Add the rows of all batches; one must stay as it is while the next ones are read."""
-        for part in side_by_side(self._of, batches):
+        for part in side_by_side(self._of, in_blocks(batches)):
             self._add(part)
         return self
 

@@ -393,6 +393,7 @@ class FileReader:
 
     numbered: ClassVar[bool] = False  # whether columns have positions and no names
     needs_arrow: ClassVar[bool] = False
+    counts_rows: ClassVar[bool] = False  # whether the hint is the number of rows that the file says it has
     takes_text_format: ClassVar[bool] = False  # whether a delimiter, a decimal sign or an encoding can be chosen
     names_public: bool = True  # whether an error may quote names that the caller did not
     n_rows_hint: int | None = None

@@ -20,7 +20,7 @@ class NpyFile(FileReader):
     It is read, not mapped: a file that somebody cuts while it is mapped ends the process.
     """
 
-    numbered = True
+    numbered = counts_rows = True
     n_rows_hint: int
 
     def _read_schema(self) -> Sequence[int]:
@@ -69,7 +69,7 @@ def _npy_header(raw: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 class ParquetFile(FileReader):
     """A Parquet file, whose row groups may be larger than memory."""
 
-    needs_arrow = True
+    needs_arrow = counts_rows = True
 
     def _read_schema(self) -> Sequence[str]:
         import pyarrow.parquet as pq

@@ -130,7 +130,9 @@ def _open_array(data: Any, declared: Declared) -> DaskSource:
         source.typed = False  # the array has one type for all
         return source
     # A row must lie in one block; blocks of rows stay as they are, also where their lengths are not known.
-    return DaskSource(meta, declared, lambda: list(data.rechunk({1: -1}).to_delayed().ravel()))
+    source = DaskSource(meta, declared, lambda: list(data.rechunk({1: -1}).to_delayed().ravel()))
+    source.n_rows = None if math.isnan(data.shape[0]) else int(data.shape[0])
+    return source
 
 
 def _by_unit(data: Any, names: list[Any], privacy_unit: Any, declared: Declared) -> DaskSource:

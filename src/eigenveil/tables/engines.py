@@ -101,6 +101,7 @@ class EngineSource:
 
     n_features: int
     feature_names: tuple[str, ...] | None = None
+    n_rows: int | None = None
     n_rows_hint: int | None = None
     by_unit = False
     in_order = False  # where a row stands may depend on what is in it

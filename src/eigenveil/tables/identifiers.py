@@ -31,8 +31,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
-from ..moments.kernels import compiled_function
 from ..moments.units import Blocks
+from ..numerics import compiled_function
 from .base import has_arrow
 
 Codes = NDArray[np.integer[Any]]
@@ -49,6 +49,8 @@ _UUID_TEXT = re.compile(r"\{?[0-9a-fA-F]{8}(-?)([0-9a-fA-F]{4}\1){3}[0-9a-fA-F]{
 # Text that is compared as it is written, if it is shorter than a UUID and no mark of a missing value: digits, or
 # printable ASCII that begins with a letter, without blanks around it.
 _PLAIN = "^(?:[0-9]+|[A-Za-z][!-~]*(?: +[!-~]+)*)$"
+# A UUID as the standard writes it, which is its one spelling.
+_STANDARD_UUID = "^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 _UUID_DIGITS, _UUID_VARIANT = 32, 0b10  # the first two bits of the ninth byte, as the standard has them
 _EPOCH = datetime(1970, 1, 1)
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -87,8 +89,12 @@ def keys_of(values: Any) -> tuple[Codes, Keys]:
     """
     if isinstance(values, np.ndarray) and values.dtype == "S16":
         values = values.view("V16")  # else a UUID would lose zeros at its end
-    if isinstance(values, np.ndarray) and values.dtype.kind in "OSUV":
-        values = values.tolist()  # Arrow takes text of NumPy to end at its first zero
+    if isinstance(values, np.ndarray) and (values.dtype.kind in "OSUV" or not has_arrow()):
+        if values.dtype.kind != "O" and values.dtype.names is None and values.dtype.itemsize:
+            codes, items = _distinct_items(values)
+            known, keys = keys_of(items.tolist() if values.dtype.kind in "SUV" else list(items))  # of their own width
+            return known[codes], keys
+        values = values.tolist()
     elif not isinstance(values, np.ndarray | list):
         import narwhals as nw
 
@@ -110,6 +116,8 @@ def keys_of(values: Any) -> tuple[Codes, Keys]:
     codes = indices.to_numpy()
     if pa.types.is_integer(distinct.type):  # whose digits have one spelling
         return codes, _digests(distinct.cast(pa.string()))
+    if pa.types.is_floating(distinct.type) and _all_whole(distinct.to_numpy(zero_copy_only=False)):
+        return _without_twins(codes, _digests(distinct.cast(pa.int64()).cast(pa.string())))  # 0.0 and -0.0
     if pa.types.is_string(distinct.type) or pa.types.is_large_string(distinct.type):
         return _without_twins(codes, _keys_of_texts(distinct))
     return _without_twins(codes, _as_keys(map(_key, _python_values(distinct))))
@@ -155,6 +163,25 @@ def _dictionary(values: Any) -> Any:
         return None
 
 
+def _distinct_items(values: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
+    """Return codes by first appearance, and the distinct items; no row becomes an object of Python."""
+    if not has_arrow():
+        _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+        return _by_appearance(first, inverse), values[np.sort(first)]
+    import pyarrow as pa
+
+    values = np.ascontiguousarray(values)  # by their bytes: Arrow takes text of NumPy to end at its first zero
+    kind, buffers = pa.binary(values.dtype.itemsize), [None, pa.py_buffer(values)]
+    encoded = pa.Array.from_buffers(kind, values.size, buffers).dictionary_encode()
+    items = np.frombuffer(encoded.dictionary.buffers()[1], values.dtype, len(encoded.dictionary))
+    return encoded.indices.to_numpy(), items
+
+
+def _all_whole(numbers: NDArray[np.floating[Any]]) -> bool:
+    """Return whether floats are whole numbers, none of which stands for several."""
+    return bool((np.abs(numbers) < 2.0 ** (np.finfo(numbers.dtype).nmant + 1)).all() and (numbers % 1 == 0).all())
+
+
 def _keys_of_texts(distinct: Any) -> Keys:
     """Return the keys of a column of text; what is compared as it is written does not become Python text."""
     import pyarrow as pa
@@ -162,6 +189,7 @@ def _keys_of_texts(distinct: Any) -> Keys:
 
     short = pc.less(pc.binary_length(distinct), _UUID_DIGITS)
     plain = pc.and_(short, pc.match_substring_regex(distinct, _PLAIN))
+    plain = pc.or_(plain, pc.match_substring_regex(distinct, _STANDARD_UUID))
     plain = pc.and_not(plain, pc.is_in(distinct, pa.array(sorted(_MISSING_MARKS), distinct.type))).fill_null(False)
     keys = np.empty((len(distinct), 2), dtype=np.uint64)
     as_written, others = plain.to_numpy(zero_copy_only=False), pc.invert(plain)
@@ -221,9 +249,13 @@ def _without_twins(codes: Codes, keys: Keys) -> tuple[Codes, Keys]:
     if not (ordered[1:] == ordered[:-1]).any():
         return codes, keys
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return _by_appearance(first, inverse)[codes], keys[np.sort(first)]
+
+
+def _by_appearance(first: Codes, inverse: Codes) -> Codes:
     rank = np.empty(first.size, dtype=np.int64)
     rank[np.argsort(first)] = np.arange(first.size)
-    return rank[inverse.ravel()][codes], keys[np.sort(first)]
+    return rank[inverse.ravel()]
 
 
 def _as_keys(digests: Iterable[bytes]) -> Keys:

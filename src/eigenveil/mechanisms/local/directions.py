@@ -5,9 +5,11 @@ xx' up to a multiple of the identity, and that multiple is the trace, reported b
 coin.
 """
 
+import ctypes
 import hashlib
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any
@@ -18,7 +20,7 @@ from scipy import special
 
 from ...accounting.calibration import exact, share_below
 from ...guarantee import Assumption
-from ...numerics import FloatArray
+from ...numerics import FloatArray, compiled_function
 from ...sampling.discrete import Coin, logistic_coin
 from .base import ByteArray, LocalMechanism, Totals
 
@@ -202,8 +204,35 @@ def public_bases(ids: ByteArray, n_features: int, rank: int) -> FloatArray:
     """
     if rank == 1:
         return public_directions(ids, n_features)[:, None, :]
+    return (_compiled_bases() or _bases)(ids, n_features, rank)
+
+
+def _bases(ids: ByteArray, n_features: int, rank: int) -> FloatArray:
     words = np.frombuffer(_hashed(_SUBSPACE, ids, 2 * rank * n_features), dtype="<u2")
     return orthonormal(normal_table().take(words).reshape(len(ids), rank, n_features).astype(np.float64))
+
+
+@cache
+def _compiled_bases() -> Callable[[ByteArray, int, int], FloatArray] | None:
+    """Return `_bases` by public_bases.c, if it was compiled and gives the same."""
+    size, place = ctypes.c_size_t, ctypes.c_void_p
+    make = compiled_function("eigenveil_bases", *(place,) * 2, *(size,) * 3, *(place,) * 4)
+    if make is None:
+        return None
+
+    def bases(ids: ByteArray, n_features: int, rank: int) -> FloatArray:
+        # The one block that SHAKE256 takes of each: label, identifier, and the marks at the ends of text and block.
+        block = (_SUBSPACE + bytes(ids.shape[1]) + b"\x1f").ljust(135, b"\0") + b"\x80"
+        texts, begin = np.tile(np.frombuffer(block, np.uint8), (len(ids), 1)), len(_SUBSPACE)
+        texts[:, begin : begin + ids.shape[1]] = ids
+        made, units = np.empty((len(ids), rank, n_features)), np.array([_DEPENDENT, _FACTOR_UNIT, DIRECTION_SCALE])
+        words, room = np.empty(2 * (rank * n_features + 3), np.uint64), np.empty(2 * rank**2 + rank + n_features)
+        make(texts, normal_table(), *made.shape, units, words, room, made)
+        return made
+
+    some = np.arange(19 * 16, dtype=np.uint8).reshape(19, 16)
+    same = (np.array_equal(bases(some, *shape), _bases(some, *shape)) for shape in ((5, 2), (40, 9)))
+    return bases if all(same) else None
 
 
 def public_directions(ids: ByteArray, n_features: int) -> FloatArray:
