@@ -291,10 +291,9 @@ class MadeUpFits:
         outcomes: list[Outcome] = []
         releases: list[Release] = []
         loses_much = False
-        tables = self._made_up(n_rows)
         with warnings.catch_warnings(), one_blas_thread():  # several would wait for one another at this size
             warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
-            for table in tables:
+            for table in self._made_up(n_rows):
                 if len(outcomes) == few:
                     loses_much = min(outcome.loss for outcome in outcomes) > effort.much
                     if effort.few or loses_much or not recommendable:
