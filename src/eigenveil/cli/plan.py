@@ -1,5 +1,7 @@
 """`eigenveil plan`: a forecast of the accuracy of a fit."""
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -89,6 +91,8 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Forecast the accuracy of a fit from public numbers. Reads no data, spends nothing."""
+    if "numpy" not in sys.modules:  # what a forecast multiplies is small: threads of BLAS would start and wait
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if plot is not None and plot.suffix.lower() not in _FORMATS:
         raise InvalidParameterError(f"--plot {plot.name} has no supported file type; use {', '.join(_FORMATS)}.")
     if plot is not None:
