@@ -254,6 +254,16 @@ def test_noise_beyond_the_integers_is_left_out_with_its_reason():
     assert f"The fit is refused unless it names {answer.recommended}." in str(answer)
 
 
+def test_a_wide_table_about_a_private_mean_has_a_formula_too():
+    # From so many rows on, ranges and a mean are found privately, and a whole matrix is drawn.
+    wide = {"n_features": 400, "repeats": 2, "mechanisms": ["matrix_laplace"]}
+    few, many, most = (forecast(PrivatePCA(2), n_rows=rows, **wide) for rows in (10**5, 10**6, 10**7))
+    assert "directions of differences" in few.taken.preparation
+    assert "a constant for the mean" in many.taken.preparation
+    assert 50 < many.taken.mean / most.taken.mean < 200  # the square of the noise
+    assert len(few.against_rows()) == 5
+
+
 # Inverse questions.
 
 
