@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from eigenveil import PrivatePCA, forecast
 from eigenveil.cli.plan import plan as plan_command
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import forecast as forecasting
+from eigenveil.estimators.preparation import PCAParameters
 from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.report.plan_figure import plan_figure
@@ -252,6 +254,16 @@ def test_noise_beyond_the_integers_is_left_out_with_its_reason():
     assert f"The fit is refused unless it names {answer.recommended}." in str(answer)
 
 
+def test_a_wide_table_about_a_private_mean_has_a_formula_too():
+    # From so many rows on, ranges and a mean are found privately, and a whole matrix is drawn.
+    wide = {"n_features": 400, "repeats": 2, "mechanisms": ["matrix_laplace"]}
+    few, many, most = (forecast(PrivatePCA(2), n_rows=rows, **wide) for rows in (10**5, 10**6, 10**7))
+    assert "directions of differences" in few.taken.preparation
+    assert "a constant for the mean" in many.taken.preparation
+    assert 50 < many.taken.mean / most.taken.mean < 200  # the square of the noise
+    assert len(few.against_rows()) == 5
+
+
 # Inverse questions.
 
 
@@ -383,6 +395,37 @@ def test_the_command_takes_a_spectrum_in_three_forms(tmp_path):
     )
     assert by_file == by_list == pytest.approx(np.array([4, 3, 2, 1, 1]) * 0.5 / 11)
     assert by_power == pytest.approx(0.5 * power_law(5, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("words", "parameters"),
+    [
+        ((), {}),
+        (("--public", "norm", "--delta", "1e-6", "--stages", "1"), {"norm_bound": 1.0, "delta": 1e-6, "stages": 1}),
+        (("--public", "ranges", "--standardize"), {"bounds": (-1, 1), "standardize": True}),
+        (
+            ("--public", "norm", "--adjacency", "add_or_remove_one", "--no-center"),
+            {"norm_bound": 1.0, "adjacency": "add_or_remove_one", "center": False},
+        ),
+    ],
+    ids=["nothing", "norm", "ranges", "add or remove"],
+)
+def test_the_command_forecasts_the_estimator_with_these_parameters(words, parameters):
+    by_command = json.loads(invoke("--json", *words))
+    of_estimator = forecast(PrivatePCA(2, **parameters), 5, 2000, repeats=2).to_dict()
+    assert {name: by_command[name] for name in of_estimator} == json.loads(json.dumps(of_estimator))
+    control = forecast(PrivatePCA(2, epsilon=1.1, **parameters), 5, 2000, repeats=2).to_dict()
+    assert by_command["forecasts"] != json.loads(json.dumps(control["forecasts"]))
+
+
+def test_parameters_without_an_estimator_are_refused_as_those_of_one():
+    parameters = {field.name: getattr(PrivatePCA(2), field.name) for field in fields(PCAParameters)}
+    for bad in ({"statistic": "tea"}, {"n_components": 0}, {"n_components": 0.9}, {"whiten": 3}, {"stages": 7}):
+        with refused(InvalidParameterError) as of_parameters:
+            forecast(PCAParameters(**parameters | bad), 5, 2000)
+        with refused(InvalidParameterError) as of_estimator:
+            forecast(PrivatePCA(**{"n_components": 2} | bad), 5, 2000)
+        assert str(of_parameters.value) == str(of_estimator.value)
 
 
 @pytest.mark.heavy

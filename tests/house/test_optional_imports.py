@@ -19,6 +19,15 @@ import numpy as np
 from eigenveil import PrivatePCA
 PrivatePCA(1, norm_bound=1.0).fit(np.eye(3))
 """
+PLAN = """
+import sys
+from eigenveil.cli import main
+sys.argv = "eigenveil plan --rows 50 --features 2 -k 1 --epsilon 1 --repeats 2 --quiet".split()
+try:
+    main()
+except SystemExit as done:
+    assert not done.code
+"""
 
 
 @cache
@@ -28,7 +37,7 @@ def loaded_after(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("code", ["import eigenveil", RELEASE], ids=["import", "release"])
+@pytest.mark.parametrize("code", ["import eigenveil", RELEASE, PLAN], ids=["import", "release", "plan"])
 def test_engines_stay_out(code):
     loaded = loaded_after(code)
     assert not loaded & UNINVITED

@@ -79,6 +79,21 @@ def test_an_estimator_finds_one_strong_direction_and_at_least_one_in_noise(tmp_p
     assert nothing.n_components_ >= 1
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@pytest.mark.parametrize("mechanism", ["matrix_laplace", "laplace"])
+def test_the_number_is_that_of_the_test_whether_or_not_bounds_on_its_edges_tell(mechanism):
+    rows = np.random.default_rng(0).normal(size=(2000, 6)) / np.arange(1, 7) + 1  # a mean, whose noise is in the matrix
+    simulated, counts = set(), set()
+    for epsilon in (0.03, 0.1, 0.3, 1, 3, 10, 100):
+        pca = PrivatePCA(1, epsilon=epsilon, norm_bound=4.0, mechanism=mechanism, random_state=1).fit(rows)
+        view = pca.release_.spectrum
+        counts.add(view.n_above_noise)
+        simulated.add("noise_test" in vars(view))
+        assert view.n_above_noise == view.noise_test.count
+    assert len(counts) > 3
+    assert simulated == ({True, False} if mechanism == "matrix_laplace" else {True})  # nothing bounds uneven noise
+
+
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # "swamps", where nothing is correlated
 @pytest.mark.parametrize(
     "options",

@@ -1,10 +1,13 @@
 """`eigenveil plan`: a forecast of the accuracy of a fit."""
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from .. import guarantee
 from ..errors import MOST_FEATURES, InvalidParameterError, integer_between
 from ..files import read_bounded
 from .fitting import number_of_components
@@ -88,32 +91,34 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Forecast the accuracy of a fit from public numbers. Reads no data, spends nothing."""
+    if "numpy" not in sys.modules:  # what a forecast multiplies is small: threads of BLAS would start and wait
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if plot is not None and plot.suffix.lower() not in _FORMATS:
         raise InvalidParameterError(f"--plot {plot.name} has no supported file type; use {', '.join(_FORMATS)}.")
     if plot is not None:
         check_output(plot, force, option="--plot")
     declared = _declared(features, schema)
     width: int = declared.n_features if features is None else integer_between("--features", features, 1, MOST_FEATURES)
-    from .. import PrivatePCA
     from ..estimators.forecast import forecast
+    from ..estimators.preparation import PCAParameters  # not PrivatePCA, for which scikit-learn has to be loaded
 
     # Only the norm of rows relative to the bound matters, which is `energy`.
-    known: dict[str, dict[str, Any]] = {
-        "nothing": {},
-        "norm": {"norm_bound": 1.0},
-        "ranges": {"bounds": (-1.0, 1.0)},
-    }
-    model = PrivatePCA(
-        components,
+    model = PCAParameters(
+        n_components=components,
         epsilon=epsilon,
         delta=delta,
         statistic=statistic,
         standardize=standardize,
         center=center,
+        norm_bound=1.0 if public == "norm" else None,
+        bounds=(-1.0, 1.0) if public == "ranges" else None,
         schema=declared,
-        adjacency=adjacency,
+        privacy_unit=None,
+        unit_weight="equal",
+        mechanism="auto",
+        mechanism_options=None,
+        adjacency=guarantee.Adjacency.parse(adjacency),
         stages=stages,
-        **known[public],
     )
     hidden = quiet or as_json
     answer = forecast(

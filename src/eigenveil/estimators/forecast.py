@@ -1,7 +1,7 @@
 """`forecast`: what a fit will be worth, from real fits on made-up rows. No data are read and nothing is spent.
 
-Gaussian rows of an assumed public spectrum are drawn from seeded random numbers, and a clone of the estimator is fitted
-to them by each mechanism in turn. So no rule of the fit is written a second time. Two approximations keep it quick:
+Gaussian rows of an assumed public spectrum are drawn from seeded random numbers, and the fit of the estimator is run on
+them by each mechanism in turn. So no rule of the fit is written a second time. Two approximations keep it quick:
 
 - At most `MOST_NUMBERS` / d rows are made (but twice as many as features). For more, epsilon is raised until the noise
   is, beside the matrix of the made-up rows, what it would be beside that of all. For pure mechanisms that is exact,
@@ -12,29 +12,34 @@ to them by each mechanism in turn. So no rule of the fit is written a second tim
 
 import copy
 import math
+import pickle
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.stats
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from ..errors import CapacityError, EigenveilError, InvalidParameterError, budget_epsilon, integer_between, one_of
 from ..errors import probability_below_one as probability
-from ..guarantee import Adjacency
 from ..mechanisms import MECHANISMS, CentralMechanism
 from ..numerics import FloatArray, one_blas_thread
 from ..postprocess.above_noise import ABOVE_NOISE
+from ..releases.origin import Request
 from ..releases.record import Release
 from ..sampling.matrix_bingham import haar_orthogonal
 from ..sampling.randomness import seeded_generator
+from ..tables.open import open_table
 from ..theory.forecast import Forecast, Outcome, Reported, expected, first_order, normalized_spectrum, standing
 from ..theory.forecasts import MOST_ROWS, Forecasts, Scenario, checked_target, tracked
-from .pca import PrivatePCA
-from .plan import Plan, Route
+from .fit import Fit
+from .plan import Plan, Route, plan_fit
+from .preparation import Features, FitParameters, Needs, PCAParameters
+from .wrappers import FitContext, FitCount
+
+if TYPE_CHECKING:  # not scikit-learn, which takes longer to load than a forecast
+    from .pca import PrivatePCA
 
 PUBLIC_NORM, PUBLIC_RANGES = 0.5, 1 / 3
 """The mean squared norm of a row over the squared bound, by default: with a public norm, and for features that are
@@ -57,7 +62,7 @@ _FORMULA = "a first-order formula, for so wide a table: it holds where eigenvalu
 
 
 def forecast(
-    estimator: PrivatePCA,
+    estimator: "PrivatePCA | PCAParameters",
     n_features: int,
     n_rows: int,
     *,
@@ -75,7 +80,7 @@ def forecast(
 
     Parameters
     ----------
-    estimator : PrivatePCA
+    estimator : PrivatePCA or PCAParameters
         With a number of components, or "above_noise".
     n_features, n_rows : int
         Public sizes of the table; guess n_rows if it is private.
@@ -114,10 +119,11 @@ def forecast(
     target = None if target_loss is None else checked_target(target_loss)
     values = normalized_spectrum(spectrum, d, _usual_energy(estimator) if energy is None else energy)
     k, seed = _number_wanted(estimator), integer_between("seed", seed, 0)
-    fits = MadeUpFits(estimator, values, k, integer_between("repeats", repeats, 2), seed)
-    auto = _taken(estimator, d, n)
-    adjacency = Adjacency.parse(estimator.adjacency)
-    scenario = Scenario(d, k, delta, adjacency, tuple(map(float, values)), fits.repeats, seed, fits)
+    repeats, parameters = integer_between("repeats", repeats, 2), FitParameters.of(estimator)
+    request = estimator._request(Features.declared(d, parameters).n_features, None)
+    fits = MadeUpFits(parameters, estimator._needs(), request, values, k, repeats, seed)
+    auto = fits.taken(n)
+    scenario = Scenario(d, k, delta, parameters.adjacency, tuple(map(float, values)), repeats, seed, fits)
     forecasts, left_out, much = [], {}, math.inf
     for name in tracked(sorted(names, key=lambda name: name != auto), "mechanisms", progress):
         refusal = MECHANISMS[name].refusal(_delta_for(name, delta))
@@ -171,7 +177,8 @@ class MadeUpFits:
 
     Parameters
     ----------
-    estimator : PrivatePCA
+    parameters, needs, request : FitParameters, Needs, Request
+        Of the estimator.
     spectrum : ndarray of shape (d,)
         Eigenvalues of the rows in squared units of a public norm bound; only their shape counts where none is public.
     n_components : int, optional
@@ -180,7 +187,9 @@ class MadeUpFits:
         How many fits, with which random numbers: the same for every n and epsilon.
     """
 
-    estimator: PrivatePCA
+    parameters: FitParameters
+    needs: Needs
+    request: Request
     spectrum: FloatArray
     n_components: int | None
     repeats: int
@@ -193,6 +202,13 @@ class MadeUpFits:
         """The largest number of rows that are made up."""
         return max(MOST_NUMBERS // self.spectrum.size, 2 * self.spectrum.size)
 
+    def taken(self, n_rows: int) -> str | None:
+        """Return the mechanism that the fit takes, or refuse what it would refuse whatever the mechanism."""
+        try:
+            return self._plan(self.parameters, n_rows).route(n_rows).mechanism.name
+        except CapacityError:  # noise beyond the integers, of one that another mechanism may not have
+            return None
+
     def forecast(
         self, name: str, n_rows: int, epsilon: float, *, read: int = 1, much: float = math.inf, few: bool = False
     ) -> Forecast:
@@ -200,10 +216,10 @@ class MadeUpFits:
 
         From a third of the fits where few will do, or where all of these lose more than `much`.
         """
-        plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
+        plan = self._plan(self._by(name, epsilon), n_rows)
         route = plan.route(n_rows)
         mechanism, guarantee, how = route.mechanism, route.guarantee, "; ".join(route.in_words())
-        as_asked, note = standing(mechanism, guarantee, epsilon, self.estimator.delta)
+        as_asked, note = standing(mechanism, guarantee, epsilon, self.parameters.delta)
         if _bounded_publicly(route):
             how += f"; the square of the bound is {1 / self.spectrum.sum():.3g} times the mean squared norm of a row"
         numbers, approximation = self._numbers(name, plan, n_rows, epsilon, _Effort(read, much, few))
@@ -212,7 +228,7 @@ class MadeUpFits:
 
     def mean_loss(self, name: str, n_rows: int, epsilon: float) -> float:
         """Return the mean loss alone, which is quicker."""
-        plan = self._model(name, epsilon).plan(self.spectrum.size, n_rows)
+        plan = self._plan(self._by(name, epsilon), n_rows)
         return float(self._numbers(name, plan, n_rows, epsilon, _Effort())[0]["mean"])
 
     def _numbers(
@@ -247,57 +263,61 @@ class MadeUpFits:
             raise CapacityError(f"{mechanism.name} is too wide to simulate here, and has no formula for its loss.")
         return known
 
-    def _model(self, name: str, epsilon: float) -> PrivatePCA:
-        """Return the estimator with another mechanism; a mechanism that is not exact is forecast with a reservation."""
-        options = {**(self.estimator.mechanism_options or {}), "accept_inexact": True}
-        # No clone: fits of made-up rows do not count with those of the user's own.
-        model = type(self.estimator)(**self.estimator.get_params(deep=False))
-        delta = _delta_for(name, self.estimator.delta)
-        model.set_params(mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options, ledger=None)
-        return model
+    def _by(self, name: str, epsilon: float) -> FitParameters:
+        """Return the parameters with another mechanism; one that is not exact is forecast with a reservation."""
+        options = {**(self.parameters.mechanism_options or {}), "accept_inexact": True}
+        delta = _delta_for(name, self.parameters.delta)
+        return replace(self.parameters, mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options)
+
+    def _plan(self, parameters: FitParameters, n_rows: int) -> Plan:
+        features = Features.declared(self.spectrum.size, parameters)
+        return plan_fit(parameters, self.needs, features, n_rows, pickle.dumps(parameters))
 
     def _average(self, name: str, epsilon: float, n_rows: int, effort: _Effort) -> dict[str, Any]:
         """Return the fields of a forecast from fits; a tenth of epsilon and of the rows may come to the same fits."""
         question = name, float(f"{epsilon:.12g}"), n_rows, effort
         if question not in self._found:
-            self._found[question] = expected(self._outcomes(self._model(name, epsilon), n_rows, effort))
+            self._found[question] = expected(self._outcomes(self._by(name, epsilon), n_rows, effort))
         return self._found[question]
 
-    def _outcomes(self, model: PrivatePCA, n_rows: int, effort: _Effort) -> list[Outcome]:
+    def _outcomes(self, parameters: FitParameters, n_rows: int, effort: _Effort) -> list[Outcome]:
         # What ranges are does not matter, only how long rows are beside them.
-        ranges = (-1.0, 1.0) if _has_ranges(self.estimator) else None
-        model = clone(model).set_params(schema=None, bounds=ranges, privacy_unit=None)
-        plan = model.plan(self.spectrum.size, n_rows)
+        ranges = (-1.0, 1.0) if _has_ranges(self.parameters) else None
+        plan = self._plan(replace(parameters, schema=None, bounds=ranges, privacy_unit=None), n_rows)
         route = plan.route(n_rows)
         unit = route.rule.norm if _bounded_publicly(route) else 1.0
-        recommendable, _ = standing(route.mechanism, route.guarantee, model.epsilon, model.delta)
+        recommendable, _ = standing(route.mechanism, route.guarantee, parameters.epsilon, parameters.delta)
         few = max(2, self.repeats // _BESIDE)
         outcomes: list[Outcome] = []
         releases: list[Release] = []
         loses_much = False
-        tables = self._made_up(n_rows)
         with warnings.catch_warnings(), one_blas_thread():  # several would wait for one another at this size
             warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
-            for table in tables:
+            for table in self._made_up(n_rows):
                 if len(outcomes) == few:
                     loses_much = min(outcome.loss for outcome in outcomes) > effort.much
                     if effort.few or loses_much or not recommendable:
                         break
-                model.random_state = copy.deepcopy(table.generator)
-                release = model._planned(table.rows if unit == 1 else table.rows * unit, plan).run()
+                release = self._fitted(table.rows if unit == 1 else table.rows * unit, plan, table.generator)
                 outcomes.append(Outcome.of(release.spectrum.directions, table.true))
                 releases += [release] if len(releases) < effort.read else []
             for at, release in enumerate(releases):
                 outcomes[at] = replace(outcomes[at], reported=_reported(release, whole=not loses_much))
         return outcomes
 
+    def _fitted(self, rows: FloatArray, plan: Plan, generator: np.random.Generator) -> Release:
+        """Return the release of a fit, which does not count with those of the user's own."""
+        source, generator = open_table(rows), copy.deepcopy(generator)
+        context = FitContext(self.needs.estimator, FitCount())
+        return Fit(source, plan, generator, needs=self.needs, request=self.request, ledger=None, context=context).run()
+
     def _made_up(self, n_rows: int) -> list[_MadeUpTable]:
         """Return the tables of so many rows, the same for all mechanisms."""
         if n_rows not in self._tables:
             tables = []
             for generator in seeded_generator(self.seed).spawn(self.repeats):
-                rows = self._rows(n_rows, self.estimator.standardize, generator)
-                tables.append(_MadeUpTable(rows, _true_matrix(self.estimator, rows), generator))
+                rows = self._rows(n_rows, self.parameters.standardize, generator)
+                tables.append(_MadeUpTable(rows, _true_matrix(self.parameters, rows), generator))
             self._tables[n_rows] = tables
         return self._tables[n_rows]
 
@@ -305,6 +325,8 @@ class MadeUpFits:
         """Return Gaussian rows of the spectrum; turned at random, or so that all features have the same variance."""
         values, d = self.spectrum, self.spectrum.size
         if standardize and d > 1:
+            import scipy.stats  # half of a second, which others do not wait for
+
             shares = values * (d / values.sum())
             correlation = scipy.stats.random_correlation.rvs(shares, random_state=generator, tol=1e-6)
             basis = np.linalg.eigh(correlation)[1][:, ::-1]
@@ -313,11 +335,11 @@ class MadeUpFits:
         return np.asarray(generator.standard_normal((n_rows, d)) * np.sqrt(values) @ basis.T)
 
 
-def _true_matrix(estimator: PrivatePCA, rows: FloatArray) -> FloatArray:
+def _true_matrix(parameters: FitParameters, rows: FloatArray) -> FloatArray:
     """Return the matrix of rows that the estimator looks for."""
-    centred = rows - rows.mean(axis=0) if estimator.center else rows
+    centred = rows - rows.mean(axis=0) if parameters.center else rows
     true = np.asarray(centred.T @ centred / len(rows))
-    if not estimator.standardize:
+    if not parameters.standardize:
         return true
     sizes = np.sqrt(np.diag(true))
     return np.asarray(true / np.outer(sizes, sizes))
@@ -341,14 +363,6 @@ def _reported(release: Release, whole: bool) -> Reported | None:
     )
 
 
-def _taken(estimator: PrivatePCA, n_features: int, n_rows: int) -> str | None:
-    """Return the mechanism that the fit takes, or refuse what it would refuse whatever the mechanism."""
-    try:
-        return estimator.plan(n_features, n_rows).route(n_rows).mechanism.name
-    except CapacityError:  # noise beyond the integers, of one that another mechanism may not have
-        return None
-
-
 def _epsilon_factor(mechanism: CentralMechanism, times: float) -> float:
     """Return the factor of epsilon that brings so many times less noise."""
     factor = times
@@ -366,7 +380,7 @@ def _delta_for(name: str, delta: float) -> float:
     return delta if kind.uses_delta(kind.calibrations[0]) else 0.0
 
 
-def _number_wanted(estimator: PrivatePCA) -> int | None:
+def _number_wanted(estimator: "PrivatePCA | PCAParameters") -> int | None:
     """Return how many components are asked for; None for those above the noise."""
     wanted = estimator.n_components
     if wanted is None or isinstance(wanted, float) or (isinstance(wanted, str) and wanted != ABOVE_NOISE):
@@ -374,11 +388,11 @@ def _number_wanted(estimator: PrivatePCA) -> int | None:
     return None if wanted == ABOVE_NOISE else int(wanted)
 
 
-def _has_ranges(estimator: PrivatePCA) -> bool:
+def _has_ranges(estimator: "PrivatePCA | FitParameters") -> bool:
     return estimator.bounds is not None or getattr(estimator.schema, "bounds", None) is not None
 
 
-def _usual_energy(estimator: PrivatePCA) -> float:
+def _usual_energy(estimator: "PrivatePCA | PCAParameters") -> float:
     return PUBLIC_RANGES if _has_ranges(estimator) else PUBLIC_NORM
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from ..errors import InvalidDataError, InvalidParameterError, NotNumbersError, PrivacyWarning, own_words, warn_caller
 from ..guarantee import Adjacency, Guarantee, Unit
@@ -178,6 +177,8 @@ _SAID: tuple[tuple[str, str], ...] = (
 
 def checked_array(X: Any, **options: Any) -> Any:
     """Return what `sklearn.utils.check_array` does."""
+    from sklearn.utils.validation import check_array  # a plan is made without scikit-learn, which takes long to load
+
     _refuse_what_sklearn_takes(X)
     return _checked(lambda: check_array(X, **options))
 
@@ -191,6 +192,8 @@ def checked_pair(X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[np.float6
 
 
 def _pair(X: Any, y: Any, options: dict[str, Any]) -> tuple[Any, NDArray[np.float64]]:
+    from sklearn.utils.validation import check_X_y
+
     shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
     if len(shape) == 2 and shape[0] == 0:  # which scikit-learn refuses; whether there are rows may be private
         return check_X_y(X, np.empty(0), **options)[0], np.empty(shape)
@@ -204,6 +207,8 @@ def _pair(X: Any, y: Any, options: dict[str, Any]) -> tuple[Any, NDArray[np.floa
 
 def checked_rows(estimator: Estimator, X: Any, *, reset: bool = False, **options: Any) -> Any:
     """Return what `sklearn.utils.validation.validate_data` does: its array, with names and width checked or kept."""
+    from sklearn.utils.validation import validate_data
+
     rows = checked_array(X, estimator=estimator, **options)
     # Names and widths are public, and scikit-learn's words about them are what its users look for.
     validate_data(estimator, X if hasattr(X, "columns") else rows, reset=reset, skip_check_array=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -10,17 +9,16 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..errors import InvalidParameterError, integer_between, one_of, truth_value
+from ..errors import InvalidParameterError
 from ..numerics import FloatArray
-from ..postprocess.above_noise import ABOVE_NOISE
 from ..releases.intervals import HIDDEN_ROWS
 from ..releases.multivariate import precision
-from ..releases.origin import ComponentsRequest, Request
+from ..releases.origin import Request
 from ..releases.record import Release
 from ..releases.summary import Summary
 from .base import PrivateEstimator, ReleaseAttribute, names_unknown_parameters
 from .inputs import available_where, check_read_again, checked_array, of_rows
-from .preparation import Needs
+from .preparation import Needs, components_needs, components_request
 from .wrappers import Estimator
 
 _Value = TypeVar("_Value")
@@ -282,36 +280,12 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
         """
         return cls()._fitted_by(release)
 
-    def _chosen_later(self) -> float | str | None:
-        """Return n_components if the number is chosen from the release: a share of variance, or "above_noise"."""
-        k = self.n_components
-        if isinstance(k, str):
-            return one_of("n_components", k, (ABOVE_NOISE,))
-        if isinstance(k, float | np.floating):
-            if not 0 < k < 1:
-                raise InvalidParameterError(
-                    f"n_components must be an integer, a float between 0 and 1, or {ABOVE_NOISE!r}."
-                )
-            return float(k)
-        return None
-
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None, n_targets: int | None = None) -> Request:
         del feature_names, n_targets
-        wanted: int | float | str | None = self._chosen_later()
-        if wanted is None and self.n_components is not None:
-            wanted = integer_between("n_components", self.n_components, 1, n_features)
-        return ComponentsRequest(wanted, truth_value("whiten", self.whiten), correlation=bool(self.standardize))
+        return components_request(self.n_components, self.whiten, self.standardize, n_features)
 
     def _needs(self) -> Needs:
-        k, whiten = self.n_components, truth_value("whiten", self.whiten)
-        return Needs(
-            type(self).__name__,
-            matrix=whiten,
-            variances=isinstance(k, str | float | np.floating),
-            known_noise=isinstance(k, str),
-            lengths=whiten,
-            n_directions=int(k) if isinstance(k, Integral) else None,
-        )
+        return components_needs(type(self).__name__, self.n_components, self.whiten)
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit and return the projections of the same rows. The projections are private data; do not publish them."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,8 @@ from ..moments.comparisons import COMPARISONS, most_untied
 from ..moments.counts import NORM_GRID
 from ..moments.row_rule import COMPARED, STATISTICS, UNIT_WEIGHTS, RowRule
 from ..numerics import FloatArray
+from ..postprocess.above_noise import ABOVE_NOISE
+from ..releases.origin import ComponentsRequest
 from ..tables.base import Source
 from ..tables.schema import Schema, identifies
 from .inputs import checked_schema, checked_unit_column
@@ -186,6 +189,58 @@ class Needs:
                 f"{factor:g} times the {rule.unit.counted} (there are {n_rows}) or the epsilon (the release has "
                 f"{mechanism.epsilon:g}) would do, or fewer features."
             )
+
+
+def components_request(n_components: Any, whiten: Any, standardize: Any, n_features: int) -> ComponentsRequest:
+    """Return the request of a `PrivatePCA` with these parameters; raise if it is invalid."""
+    wanted: int | float | str | None = _chosen_later(n_components)
+    if wanted is None and n_components is not None:
+        wanted = integer_between("n_components", n_components, 1, n_features)
+    return ComponentsRequest(wanted, truth_value("whiten", whiten), correlation=bool(standardize))
+
+
+def components_needs(estimator: str, n_components: Any, whiten: Any) -> Needs:
+    """Return what an estimator of this name needs of a release, with these parameters of a `PrivatePCA`."""
+    k, whiten = n_components, truth_value("whiten", whiten)
+    return Needs(
+        estimator,
+        matrix=whiten,
+        variances=isinstance(k, str | float | np.floating),
+        known_noise=isinstance(k, str),
+        lengths=whiten,
+        n_directions=int(k) if isinstance(k, Integral) else None,
+    )
+
+
+def _chosen_later(k: Any) -> float | str | None:
+    """Return n_components if the number is chosen from the release: a share of variance, or "above_noise"."""
+    if isinstance(k, str):
+        return one_of("n_components", k, (ABOVE_NOISE,))
+    if isinstance(k, float | np.floating):
+        if not 0 < k < 1:
+            raise InvalidParameterError(
+                f"n_components must be an integer, a float between 0 and 1, or {ABOVE_NOISE!r}."
+            )
+        return float(k)
+    return None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PCAParameters(FitParameters):
+    """The parameters of a `PrivatePCA` that decide about a fit.
+
+    `forecast` takes them in place of one, for which scikit-learn has to be loaded.
+    """
+
+    n_components: int | float | str | None
+    whiten: bool = False
+
+    def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> ComponentsRequest:
+        del feature_names
+        return components_request(self.n_components, self.whiten, self.standardize, n_features)
+
+    def _needs(self) -> Needs:
+        return components_needs("PrivatePCA", self.n_components, self.whiten)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from ..accounting.ledger import opened_ledger
 from ..errors import InvalidParameterError, PrivacyWarning, warn_caller
@@ -315,6 +314,8 @@ class Call(NamedTuple):
 
 def _calls(frame: FrameType | None) -> Iterator[Call]:
     """Yield what is running, from the inside out."""
+    from sklearn.base import BaseEstimator  # there for whoever fits an estimator; a forecast does without
+
     while frame is not None:
         names = frame.f_locals  # made anew whenever it is asked for
         around = names.get("self")
@@ -330,6 +331,8 @@ def _refits(call: Call) -> bool:
 def _wrapper(call: Call) -> Any:
     """Return what may fit several times: an object that is no pipeline, or the estimator that a function searches."""
     if call.around is None and _refits(call):
+        from sklearn.base import BaseEstimator
+
         searched = call.names.get("estimator")
         return searched if isinstance(searched, BaseEstimator) else None
     return None if _is_of_sklearn(call.around, ("Pipeline",)) else call.around

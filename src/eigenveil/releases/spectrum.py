@@ -538,11 +538,14 @@ class SpectrumView:
     @property
     def n_above_noise(self) -> int:
         """Number of all components that are distinguishable from noise; see `noise_test`."""
-        if self.noise_test is None:
+        if self.matrix.n_features > _DECOMPOSED_WHOLE:
+            _ = self.noise_test  # for which a few eigenvalues may do
+        count = self._count_above_noise(self.matrix.n_features)
+        if count is None:
             raise InvalidParameterError(
                 "n_components='above_noise' needs a mechanism that adds noise of a known distribution to a matrix."
             )
-        return self.noise_test.count
+        return count
 
     @property
     def _excess(self) -> float:
@@ -644,7 +647,7 @@ class SpectrumView:
             if value <= least:
                 return k
             if value <= farthest:
-                return min(most, self.n_above_noise)
+                return None if self.noise_test is None else min(most, self.noise_test.count)
         return most
 
     def _edge_bounds(self, k: int) -> tuple[float, float]:

@@ -262,7 +262,9 @@ def first_order(
     elif mechanism.baseline:
         mean = random if mechanism.guarantee().is_private else 0.0
     else:
-        known = mechanism.first_order_loss(used, n_rows)
+        # A mechanism that draws a whole matrix, for a mean or for correlations, was made for all directions.
+        of_k = type(mechanism)(**{**mechanism.parameters(), "n_components": k})
+        known = of_k.first_order_loss(used, n_rows)
         if known is None:
             return None
         mean = min(known[0] / float(used[:k].sum()), random)

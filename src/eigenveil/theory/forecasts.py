@@ -212,10 +212,13 @@ def tracked(items: Iterable[T], what: str, progress: bool) -> Iterable[T]:
     if not progress:
         return items
     from rich.console import Console
-    from rich.progress import track
 
     console = Console(stderr=True)
-    return track(list(items), what, console=console, transient=True) if console.is_terminal else items
+    if not console.is_terminal:
+        return items
+    from rich.progress import track
+
+    return track(list(items), what, console=console, transient=True)
 
 
 def smallest_meeting(
