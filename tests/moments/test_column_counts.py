@@ -93,6 +93,17 @@ def test_pairs_and_numbers_are_those_of_a_naive_count(way, table, cuts, half, la
         assert sizes[at].tolist() == naive_above(apart, SIZES)
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_columns_in_parts_are_counted_as_one_wherever_the_parts_lie(way, kind):
+    """Parts of one array follow one another in memory; a part that lies elsewhere must not be read from there."""
+    rows = np.asfortranarray(np.random.default_rng(0).standard_normal((40, 3)).astype(kind))
+    apart = [rows[:10], np.asfortranarray(rows[10:25]), rows[25:]]
+    counted = [RangeCounts([0, 2]).update_from(parts) for parts in ([rows], [rows[:10], rows[10:25], rows[25:]], apart)]
+    for one in counted[1:]:
+        assert np.array_equal(one._pairs, counted[0]._pairs)
+        assert np.array_equal(one._values, counted[0]._values)
+
+
 @given(TABLES, st.lists(ENTRIES, min_size=1, max_size=20, unique=True), st.integers(2, 20), LAYOUTS)
 @settings(max_examples=60)
 def test_counts_between_any_points_are_those_of_a_naive_count(way, table, some, many, layout):

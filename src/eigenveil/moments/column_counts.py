@@ -10,9 +10,11 @@ import ctypes
 import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from .. import numerics
 from ..errors import InvalidDataError
@@ -366,9 +368,15 @@ def _lies_by_column(rows: Rows) -> bool:
 
 
 def _whole_column(parts: Sequence[Rows], place: int) -> FloatArray:
-    """Return a column of all parts in one piece, as it lies or as a copy."""
+    """Return a column of all parts in one piece: as it lies, where each begins where the one before ends, or a copy."""
     pieces = [part.column(place) if isinstance(part, RowsByColumn) else part[:, place] for part in parts]
-    return np.require(pieces[0] if len(pieces) == 1 else np.concatenate(pieces), np.float64, ["C", "A"])
+    first, n_rows = pieces[0], sum(map(len, pieces))
+    follow = all(one.ctypes.data + one.nbytes == other.ctypes.data for one, other in pairwise(pieces))
+    if follow and all(one.dtype == first.dtype and one.strides == (first.itemsize,) for one in pieces):
+        whole = as_strided(first, (n_rows,), writeable=False)
+    else:
+        whole = np.concatenate(pieces)
+    return np.require(whole, np.float64, ["C", "A"])
 
 
 def _even(joined: FloatArray, starts: IntArray, sizes: IntArray) -> tuple[float, FloatArray, FloatArray]:
