@@ -15,43 +15,40 @@ struct compared {
     double factor, limit, reach;
 };
 
-#define LARGEST(ENTRY) (largest[k] = (ENTRY) > largest[k] ? (ENTRY) : largest[k])
-
-INLINE double largest_of(const double *largest)
+/* Put the halved difference of two rows into `out`. */
+INLINE void subtract(const double *restrict row, const double *restrict other, size_t d, double *restrict out)
 {
-    double most = 0.0;
-    for (size_t k = 0; k < LANES; k++) most = largest[k] > most ? largest[k] : most;
-    return most;
-}
-
-/* Put the halved difference of two rows into `out`, and return its largest size. */
-INLINE double subtract(const double *restrict row, const double *restrict other, size_t d, double *restrict out)
-{
-    double largest[LANES] = {0.0};
 #define SUBTRACT(WIDTH)                                                                                                \
-    for (size_t k = 0; k < (WIDTH); k++) {                                                                             \
-        double entry = 0.5 * row[j + k] - 0.5 * other[j + k];                                                          \
-        out[j + k] = entry;                                                                                            \
-        LARGEST(fabs(entry));                                                                                          \
-    }
+    for (size_t k = 0; k < (WIDTH); k++) out[j + k] = 0.5 * row[j + k] - 0.5 * other[j + k];
     BY_LANES(SUBTRACT);
-    return largest_of(largest);
 }
 
-/* Multiply by 2^-exponent, rounding once, and by the scale; return the largest size. */
-INLINE double scale_row(double *restrict out, size_t d, int exponent, const double *restrict scale)
+/* Multiply by 2^-exponent, rounding once, and by the scale. */
+INLINE void scale_row(double *restrict out, size_t d, int exponent, const double *restrict scale)
 {
     /* A power of two below the range of float64 makes numbers smaller alone; what becomes larger stays exact. */
     int once = exponent > 0 ? -exponent : -exponent / 2;
-    double first = ldexp(1.0, once), second = ldexp(1.0, -exponent - once), largest[LANES] = {0.0};
+    double first = ldexp(1.0, once), second = ldexp(1.0, -exponent - once);
 #define SCALE(WIDTH)                                                                                                   \
-    for (size_t k = 0; k < (WIDTH); k++) {                                                                             \
-        double entry = out[j + k] * first * second * scale[j + k];                                                     \
-        out[j + k] = entry;                                                                                            \
-        LARGEST(fabs(entry));                                                                                          \
-    }
+    for (size_t k = 0; k < (WIDTH); k++) out[j + k] = out[j + k] * first * second * scale[j + k];
     BY_LANES(SCALE);
-    return largest_of(largest);
+}
+
+/* Return the largest size of an entry, of finite ones. Sizes are in the order of their bits, and integers are compared
+   by the lane. */
+INLINE double largest_of(const double *restrict row, size_t d)
+{
+    int64_t largest[LANES] = {0}, most = 0;
+    double size;
+#define LARGEST(WIDTH)                                                                                                 \
+    for (size_t k = 0; k < (WIDTH); k++) {                                                                             \
+        int64_t bits = bits_of(row[j + k]) & INT64_MAX;                                                                \
+        largest[k] = bits > largest[k] ? bits : largest[k];                                                            \
+    }
+    BY_LANES(LARGEST);
+    for (size_t k = 0; k < LANES; k++) most = largest[k] > most ? largest[k] : most;
+    memcpy(&size, &most, sizeof size);
+    return size;
 }
 
 /* Multiply by two powers of two and truncate, as `integer_rows` does; return the squared norm. */
@@ -81,17 +78,21 @@ INLINE double normalize_row(double *restrict out, size_t d, double root, double 
     return added(sums);
 }
 
-INLINE double sign_row(const double *restrict row, const double *restrict other, size_t d, double factor,
-                       double *restrict out)
+INLINE void sign_row(const double *restrict row, const double *restrict other, size_t d, double factor,
+                     double *restrict out)
+{
+#define SIGN(WIDTH)                                                                                                    \
+    for (size_t k = 0; k < (WIDTH); k++)                                                                               \
+        out[j + k] = (row[j + k] > other[j + k] ? factor : 0.0) - (row[j + k] < other[j + k] ? factor : 0.0);
+    BY_LANES(SIGN);
+}
+
+INLINE double squared_norm(const double *restrict row, size_t d)
 {
     double sums[LANES] = {0.0};
-#define SIGN(WIDTH)                                                                                                    \
-    for (size_t k = 0; k < (WIDTH); k++) {                                                                             \
-        double up = row[j + k] > other[j + k] ? factor : 0.0, down = row[j + k] < other[j + k] ? factor : 0.0;         \
-        out[j + k] = up - down;                                                                                        \
-        sums[k] += (up - down) * (up - down);                                                                          \
-    }
-    BY_LANES(SIGN);
+#define SQUARE(WIDTH)                                                                                                  \
+    for (size_t k = 0; k < (WIDTH); k++) sums[k] += row[j + k] * row[j + k];
+    BY_LANES(SQUARE);
     return added(sums);
 }
 
@@ -115,33 +116,40 @@ INLINE int exponent_of(double number)
 }
 
 /* Put the integers of at most TILE comparisons into `out`, `pitch` numbers apart: step by step for all of them, so that
-   none waits for a root or a quotient of the one before. */
-INLINE void compare(const struct compared *one, size_t first, size_t many, double *restrict out, size_t pitch)
+   none waits for a root or a quotient of the one before. Of a row of `out` that has more than d numbers the others are
+   0, and `wide` of them are worked on: whole lanes are quicker than a rest of them. */
+INLINE void compare(const struct compared *one, size_t first, size_t many, double *restrict out, size_t pitch,
+                    size_t wide)
 {
-    size_t d = one->d;
+    size_t d = one->d, half = one->half, back = first % half;
+    const double *row = one->rows + (half + first / half) * d;
     double squared[TILE], numbers[TILE];
     for (size_t i = 0; i < many; i++) {
-        size_t place = first + i;
-        const double *row = one->rows + (one->half + place / one->half) * d, *other = row - (1 + place % one->half) * d;
+        const double *other = row - ++back * d;
         if (one->signs)
-            squared[i] = sign_row(row, other, d, one->factor, out + i * pitch);
+            sign_row(row, other, d, one->factor, out + i * pitch);
         else
-            numbers[i] = subtract(row, other, d, out + i * pitch);
+            subtract(row, other, d, out + i * pitch);
+        row += back == half ? d : 0;
+        back = back == half ? 0 : back;
     }
-    if (!one->signs) {
+    if (one->signs) {
+        for (size_t i = 0; i < many; i++) squared[i] = squared_norm(out + i * pitch, wide);
+    } else {
         for (size_t i = 0; one->scale && i < many; i++)
-            numbers[i] = scale_row(out + i * pitch, d, exponent_of(numbers[i]), one->scale);
+            scale_row(out + i * pitch, d, exponent_of(largest_of(out + i * pitch, wide)), one->scale);
+        for (size_t i = 0; i < many; i++) numbers[i] = largest_of(out + i * pitch, wide);
         for (size_t i = 0; i < many; i++) {
             int up = numbers[i] > 0.0 ? one->target - exponent_of(numbers[i]) : 0;
-            int half = (up - (up < 0 && up % 2)) / 2; /* rounded down */
-            squared[i] = whole_row(out + i * pitch, d, power_of_two(half), power_of_two(up - half));
+            int once = (up - (up < 0 && up % 2)) / 2; /* rounded down */
+            squared[i] = whole_row(out + i * pitch, wide, power_of_two(once), power_of_two(up - once));
         }
         /* Two equal rows have the direction 0, whatever it is divided by. */
         for (size_t i = 0; i < many; i++) numbers[i] = sqrt(squared[i] > 0.0 ? squared[i] : 1.0);
-        for (size_t i = 0; i < many; i++) squared[i] = normalize_row(out + i * pitch, d, numbers[i], one->factor);
+        for (size_t i = 0; i < many; i++) squared[i] = normalize_row(out + i * pitch, wide, numbers[i], one->factor);
     }
     for (size_t i = 0; i < many; i++) numbers[i] = shortening(squared[i], one->limit, one->reach);
-    for (size_t i = 0; i < many; i++) shorten_row(out + i * pitch, d, squared[i], one->limit, numbers[i]);
+    for (size_t i = 0; i < many; i++) shorten_row(out + i * pitch, wide, squared[i], one->limit, numbers[i]);
 }
 
 FOR_EVERY_PROCESSOR
@@ -149,7 +157,7 @@ void eigenveil_compared(const struct compared *compared, size_t first, size_t ma
 {
     size_t d = compared->d;
     for (size_t done = 0; done < many; done += TILE)
-        compare(compared, first + done, many - done < TILE ? many - done : TILE, out + done * d, d);
+        compare(compared, first + done, many - done < TILE ? many - done : TILE, out + done * d, d, d);
 }
 
 #ifdef MULTIPLIES
@@ -161,7 +169,7 @@ void eigenveil_compared_products(const struct compared *compared, size_t first, 
     memset(tile, 0, TILE * pitch * sizeof *tile);
     for (size_t done = 0; done < many; done += TILE) {
         size_t now = many - done < TILE ? many - done : TILE;
-        compare(compared, first + done, now, tile, pitch);
+        compare(compared, first + done, now, tile, pitch, pitch / LANES * LANES);
         memset(tile + now * pitch, 0, (TILE - now) * pitch * sizeof *tile);
         add_tile(tile, pitch, products);
     }
