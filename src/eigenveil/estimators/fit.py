@@ -176,6 +176,9 @@ class Fit:
         source, plan = self.source, self.plan
         preparation = plan.preparation_for(source.n_features)
         plan.check_passes(self.features)
+        if self.features.by_unit:
+            plan = self.plan = self._of_known_units(plan)
+            preparation = plan.preparation_for(source.n_features)
         counts: RowSizes | RangeCounts | None = None
         if preparation.ranges:
             counts = range_counts(source, preparation.ranges)
@@ -198,6 +201,15 @@ class Fit:
         self._pay()
         with noting_payment(self.payment):
             return self._draw(moments, preparation)
+
+    def _of_known_units(self, plan: Plan) -> Plan:
+        """Return the plan for the public number of privacy units where it is known, so that no more is counted."""
+        if plan.n_rows is not None or plan.most_rows.mechanism.adjacency is not Adjacency.REPLACE_ONE:
+            return plan
+        n_units = known_units(self.source)
+        if not n_units or (self.needs.units and not plan.route(n_units).can_transform):
+            return plan  # which is refused, and tells how many it takes
+        return plan.for_rows(n_units, self.needs)
 
     def _take_route(self, n_rows: int) -> RowPreparation:
         """Choose the route by the number of rows, or refuse it; return how it prepares the rows."""
@@ -411,6 +423,13 @@ def screened(
     part = moments.of_features(kept)
     screening = Screening(moments.n_features, kept, moments.feature_names)
     return part, gate.Drawn(screening=screening, mechanism=route.mechanism.of_width(part.width))
+
+
+@own_words
+def known_units(source: Source) -> int | None:
+    """Return how many privacy units there are, where no row need be read for it."""
+    n_units: int | None = getattr(source, "n_privacy_units", None)
+    return n_units
 
 
 @own_words
