@@ -214,8 +214,9 @@ class Fit:
     def _take_route(self, n_rows: int) -> RowPreparation:
         """Choose the route by the number of rows, or refuse it; return how it prepares the rows."""
         self._refuse_empty(n_rows)
+        self.n_rows, route, assumptions = n_rows, self.plan.route(n_rows), self.features.assumptions
         # A plan may have been made without the table.
-        self.n_rows, self.route = n_rows, replace(self.plan.route(n_rows), assumptions=self.features.assumptions)
+        self.route = route if route.assumptions == assumptions else replace(route, assumptions=assumptions)
         if n_rows != self.plan.n_rows:  # for which the plan was checked
             self.route.check(self.needs, n_rows)
         if self.needs.units:
