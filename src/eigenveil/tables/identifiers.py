@@ -195,13 +195,12 @@ def _keys_of_texts(distinct: Any) -> Keys:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    short = pc.less(pc.binary_length(distinct), _UUID_DIGITS)
-    plain = pc.and_(short, pc.match_substring_regex(distinct, _PLAIN))
-    plain = pc.and_not(plain, pc.is_in(distinct, pa.array(sorted(_MISSING_MARKS), distinct.type))).fill_null(False)
-    keys = np.empty((len(distinct), 2), dtype=np.uint64)
-    as_written, others = plain.to_numpy(zero_copy_only=False), pc.invert(plain)
-    keys[as_written] = _digests(distinct.filter(plain))
-    keys[~as_written] = _as_keys(map(_key, distinct.filter(others).to_pylist()))
+    marks = pa.array(sorted(_MISSING_MARKS), distinct.type)
+    plain = pc.and_not(pc.match_substring_regex(distinct, _PLAIN), pc.is_in(distinct, marks))
+    plain = pc.and_(plain, pc.less(pc.binary_length(distinct), _UUID_DIGITS)).fill_null(False)
+    keys, others = _digests(distinct), np.flatnonzero(~plain.to_numpy(zero_copy_only=False))
+    if others.size:
+        keys[others] = _as_keys(map(_key, distinct.take(pa.array(others)).to_pylist()))
     return keys
 
 
