@@ -452,7 +452,7 @@ def _comparisons(source: Source, differences_buffer: MixedDifferences) -> Iterat
 
 def whole_moments(source: Source, preparation: RowPreparation) -> SecondMoments:
     """Return the exact moments of all rows of a source, to which no more will come."""
-    differences_buffer = MixedDifferences(preparation.bound)
+    differences_buffer = MixedDifferences(preparation.bound, lasting=getattr(source, "holds_rows", False))
     moments = collected_moments(source, preparation, differences_buffer)
     return _closed(moments, differences_buffer) if moments.bound.compares else moments
 

@@ -416,8 +416,8 @@ class TableSource:
         )
         hints = [part.n_rows_hint for part in parts]
         self.n_rows_hint = None if None in hints else sum(hint or 0 for hint in hints)
-        held_in_memory = all(getattr(part, "holds_rows", False) for part in parts)
-        self.n_rows = self.n_rows_hint if held_in_memory else None
+        self.holds_rows: bool = all(getattr(part, "holds_rows", False) for part in parts)
+        self.n_rows = self.n_rows_hint if self.holds_rows else None
         self.reads_once = any(getattr(part, "reads_once", False) for part in parts)
         self.in_order = public_order or all(getattr(part, "in_order", True) for part in parts)
         self.schema = declared.schema
