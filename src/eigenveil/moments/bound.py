@@ -5,7 +5,6 @@ q'q <= 4^bits, is a fact about integers. That is why the norm is taken *after* q
 floating point depends on the order of summation, and one bit of it could move a quantized entry.
 """
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,18 +43,6 @@ class RowBound(RowRule):
         super().__post_init__()
         if self.compares and not self.compares_neighbours:
             raise InvalidParameterError("Disjoint pairs are read from older files alone; give comparisons=8.")
-
-    @cached_property
-    def constant_units(self) -> int:
-        """The appended integer, or 0 where none is appended; asked for with every batch."""
-        return super().constant_units
-
-    @cached_property
-    def grid_factor(self) -> FloatArray:
-        """Grid units per unit of a feature, to be read alone; asked for with every batch."""
-        factor = super().grid_factor
-        factor.flags.writeable = False
-        return factor
 
     def quantize(self, rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """Return the integer rows, as float64, of a block of dense rows, each of them a unit.

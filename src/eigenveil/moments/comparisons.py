@@ -194,10 +194,7 @@ def public_order(n_rows: int, block: int = 0) -> NDArray[np.int64]:
 class Mixer(HoldsRows):
     """Puts rows in `public_order`, block by block, the same blocks whatever the cuts between batches.
 
-    Parameters
-    ----------
-    lasting : bool
-        Whether batches stay as they are as long as this does, so that rows that wait need not be copied.
+    `lasting` batches stay as they are as long as this does, so that rows that wait need not be copied.
 
     Examples
     --------

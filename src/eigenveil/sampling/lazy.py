@@ -65,6 +65,7 @@ def settled_cell(cell: int, generator: np.random.Generator) -> tuple[int, Fracti
 
 
 WordArray = NDArray[np.uint64]
+Coins = tuple[NDArray[np.int64], NDArray[np.uint16]]
 
 # z = (cell·2⁴⁷ + digits + θ)·2⁻⁵¹: cells of width 1/16. Of a random word the first 16 bits choose the cell by a table,
 # the next one is the sign, and the other 47 are digits.
@@ -191,14 +192,14 @@ class LazyNormals:
 
     def _fill(self, low: int, high: int) -> None:
         words, values = self._word[low:high], self.value[low:high]
-        pending = low + self._refused(np.arange(low, high), words, values, *self._propose(words, values))
+        pending = low + self._refused(np.arange(low, high), words, values, self._propose(words, values))
         while pending.size:
             words, values = np.empty(pending.size, np.uint64), np.empty(pending.size)
             coins = self._propose(words, values)
             self._word[pending], self.value[pending] = words, values
-            pending = pending[self._refused(pending, words, values, *coins)]
+            pending = pending[self._refused(pending, words, values, coins)]
 
-    def _propose(self, words: WordArray, values: FloatArray) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
+    def _propose(self, words: WordArray, values: FloatArray) -> Coins:
         """Fill in proposals; return the bits that chose their cells, and the first 16 bits of their coins."""
         drawn = random_words(self._generator, words.size + (words.size + 3) // 4)
         words[...] = drawn[: words.size]
@@ -211,14 +212,10 @@ class LazyNormals:
         return leading, drawn[words.size :].view(np.uint16)[: words.size]
 
     def _refused(
-        self,
-        indices: NDArray[np.intp],
-        words: WordArray,
-        values: FloatArray,
-        leading: NDArray[np.int64],
-        prefix: NDArray[np.uint16],
+        self, indices: NDArray[np.intp], words: WordArray, values: FloatArray, coins: Coins
     ) -> NDArray[np.intp]:
         """Return the positions, within the given ones, whose proposals are not kept."""
+        leading, prefix = coins
         open_ = (prefix >= SURE_BY_WORD.take(leading)).nonzero()[0]
         if not open_.size:
             return open_
