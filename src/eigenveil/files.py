@@ -257,13 +257,17 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def check_json(content: Any) -> None:
+def check_json(content: Any, text: str | None = None) -> None:
     """Raise `ValueError` where lists and mappings are nested too deeply, or a text cannot be written.
+
+    `text`, the JSON of the content in ASCII, tells of most content that neither can be.
 
     Examples
     --------
     >>> check_json({"a": [1, 2.5, None]})
     """
+    if text is not None and text.count("[") + text.count("{") <= _DEEPEST and "\\ud" not in text:
+        return
     level, depth = [content], 0
     while level:
         if depth > _DEEPEST:

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments
-from eigenveil.errors import CapacityError, InvalidParameterError
+from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.estimators.plan import plan_fit
 from eigenveil.tables.open import open_table
 from helpers import refused
@@ -24,7 +24,7 @@ class Table:
         self.inner, self.known, self.readings = open_table(data, **options), known, 0
 
     def __getattr__(self, name):
-        if name == "n_rows" and not self.known:
+        if name in ("n_rows", "n_privacy_units") and not self.known:
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -63,6 +63,40 @@ def test_the_bits_are_those_of_a_table_that_does_not_know_its_rows(case):
     ours, its = (one.release_.origin.to_dict() | {"created": None} for one in (model, without))
     assert ours == its
     assert (known.readings, unknown.readings) == (readings, unknown_readings)
+
+
+@pytest.mark.parametrize("case", ["medians, too few", "medians", "few compared", "few correlations", "norm"])
+@pytest.mark.filterwarnings("ignore")
+def test_so_are_those_of_a_table_that_does_not_know_its_privacy_units(case):
+    make, rows, readings, unknown_readings = MODELS[case]
+    ids = RNG.permutation(np.arange(2 * len(rows)) // 2)
+    twice = np.vstack([rows, rows[::-1]])
+    known, unknown = (Table(twice, one, privacy_unit=ids) for one in (True, False))
+    model, without = make().fit(known), make().fit(unknown)
+    assert model.n_samples_ == len(rows)
+    for name, integers in without.release_.integers.items():
+        assert np.array_equal(model.release_.integers[name], integers)
+    assert model.guarantee_ == without.guarantee_
+    ours, its = (one.release_.origin.to_dict() | {"created": None} for one in (model, without))
+    assert ours == its
+    assert (known.readings, unknown.readings) == (readings, unknown_readings)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_private_number_of_privacy_units_is_not_asked_for():
+    class Closed(Table):
+        @property
+        def n_privacy_units(self):
+            raise AskedError
+
+    for adjacency in ("add_or_remove_one", "replace_one"):
+        model = PrivatePCA(2, bounds=(-100.0, 100.0), adjacency=adjacency)
+        table = Closed(MANY, privacy_unit=np.arange(len(MANY)) // 2)
+        if adjacency == "add_or_remove_one":
+            model.fit(table)
+        else:  # a control
+            with pytest.raises(InvalidDataError):
+                model.fit(table)
 
 
 def test_a_regression_has_the_same_bits():

@@ -363,7 +363,7 @@ FINITE = [number for number in EXTREME if np.isfinite(number)]
 @st.composite
 def compared(draw):
     """Rows with ties and numbers of any size, how they are compared, and which of the comparisons are made."""
-    d, half, bits = draw(st.integers(1, 20)), draw(st.integers(1, 4)), draw(st.sampled_from([4, 16, 24]))
+    d, half, bits = draw(st.integers(1, 40)), draw(st.integers(1, 10)), draw(st.sampled_from([4, 16, 24]))
     n = half + draw(st.integers(1, 40))
     values = np.array(draw(st.lists(st.sampled_from(FINITE), min_size=1, max_size=11)))
     sizes = draw(st.lists(st.sampled_from([1.0, 0.0, -0.5, 2.0**-30]), min_size=1))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eigenveil import PrivatePCA, RowBound
+from eigenveil import PrivacyLedger, PrivatePCA, RowBound
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import comparisons
 from eigenveil.moments.column_counts import half_differences
@@ -72,10 +72,14 @@ def test_cuts_change_nothing_and_all_rows_are_compared(n, cuts, kind):
 def test_rows_are_mixed_alike_however_they_lie(layout, monkeypatch):
     rows = np.random.default_rng(0).normal(size=(57, 3))
     monkeypatch.setattr(comparisons, "block_rows", lambda _: 20)
-    mixed, again = Mixer(), Mixer()
+    again = Mixer()
+    expected = [block.tolist() for block in (*again.push(rows), *again.rest())]
     parts = [layout(part) for part in np.split(rows, [5, 30, 49])]
-    blocks = [*(block for part in parts for block in mixed.push(part)), *mixed.rest()]
-    assert [block.tolist() for block in blocks] == [block.tolist() for block in (*again.push(rows), *again.rest())]
+    for lasting in (False, True):
+        mixed = Mixer(lasting)
+        blocks = [*(block for part in parts for block in mixed.push(part)), *mixed.rest()]
+        assert [block.tolist() for block in blocks] == expected
+        assert any(part is given for part in mixed._waiting for given in parts) == lasting  # or a copy waits
 
 
 @pytest.mark.parametrize("place", [(0, 0), (19, 2), (24, 1)])
@@ -87,6 +91,22 @@ def test_rows_that_are_not_finite_are_refused_when_they_come(place, monkeypatch)
         rows[place] = number
         with refused(InvalidDataError):
             Mixer().push(rows)
+        if place[0] >= 20:  # those that last are asked when they are mixed, and a fit mixes all before it spends
+            lasting = Mixer(lasting=True)
+            lasting.push(rows)
+            with refused(InvalidDataError):
+                lasting.rest()
+
+
+@pytest.mark.parametrize("number", [np.nan, -np.inf])
+def test_a_fit_refuses_them_before_it_spends(number, tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "ledger.db", epsilon=9.0, data_set="rows")
+    rows = np.random.default_rng(0).normal(size=(50, 3))
+    rows[31, 1] = number
+    for standardize in (False, True):
+        with refused(InvalidDataError):
+            PrivatePCA(1, standardize=standardize, ledger=ledger).fit(rows)
+    assert not ledger.entries()
 
 
 def test_the_ring_stays_open_and_to_itself():

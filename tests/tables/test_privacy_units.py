@@ -190,6 +190,26 @@ def test_digests_of_texts_are_those_of_python(monkeypatch):
             assert np.array_equal(identifiers._digests(some), found)
 
 
+@pytest.mark.skipif(identifiers._compiled_numbered() is None, reason="nothing was compiled")
+@pytest.mark.parametrize("kind", ["i8", "i4", "u4", "i2", "u1", ">i8", "u8"])
+def test_whole_numbers_are_numbered_and_hashed_as_python_does_it(monkeypatch, kind):
+    generator, ends, native = np.random.default_rng(5), np.iinfo(kind), kind.lstrip(">")
+    few = generator.integers(max(ends.min, -40), 40, 500).astype(native)
+    many = generator.integers(ends.min, ends.max, 300, dtype=native)
+    some = np.concatenate([np.array([ends.min, ends.max], native), few, many]).astype(kind)
+    for numbers in (some, some[::-3], some[:1], some[:0], np.repeat(some, 2)):
+        series = [nw.from_native(make(numbers.astype(native)), series_only=True) for make in (pd.Series, pl.Series)]
+        found = [identifiers.keys_of(one) for one in (numbers, *series)]
+        with monkeypatch.context() as patch:
+            patch.setattr(identifiers, "_compiled_numbered", lambda: None)
+            found.append(identifiers.keys_of(numbers))
+        found.append(identifiers.keys_of(list(map(str, numbers.tolist()))))
+        for codes, keys in found:
+            assert np.array_equal(codes, found[0][0])
+            assert np.array_equal(keys, found[0][1])
+        assert len(found[0][1]) == len(set(numbers.tolist()))
+
+
 @pytest.mark.skipif(identifiers._compiled_by_code() is None, reason="nothing was compiled")
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_rows_are_sorted_by_unit_as_scipy_sorts_them(kind):

@@ -294,7 +294,7 @@ class PrivateEstimator(BaseEstimator):
         """Return a fit that has yet to run, after all checks that need no row."""
         context = fit_context(self)
         parameters, needs = FitParameters.of(self), self._needs() if needs is None else needs
-        needs = replace(needs, units=needs.units or context.in_union)
+        needs = replace(needs, units=True) if context.in_union else needs
         source = self._opened(X, schema, privacy_unit, sample_weight)
         features = Features.of(source)
         request = self._request(source.n_features, source.feature_names or (), n_targets)

@@ -177,6 +177,9 @@ class Fit:
         source, plan = self.source, self.plan
         preparation = plan.preparation_for(source.n_features)
         plan.check_passes(self.features)
+        if self.features.by_unit:
+            plan = self.plan = self._of_known_units(plan)
+            preparation = plan.preparation_for(source.n_features)
         counts: RowSizes | RangeCounts | None = None
         if preparation.ranges:
             counts = range_counts(source, preparation.ranges)
@@ -200,11 +203,21 @@ class Fit:
         with noting_payment(self.payment):
             return self._draw(moments, preparation)
 
+    def _of_known_units(self, plan: Plan) -> Plan:
+        """Return the plan for the public number of privacy units where it is known, so that no more is counted."""
+        if plan.n_rows is not None or plan.most_rows.mechanism.adjacency is not Adjacency.REPLACE_ONE:
+            return plan
+        n_units = known_units(self.source)
+        if not n_units or (self.needs.units and not plan.route(n_units).can_transform):
+            return plan  # which is refused, and tells how many it takes
+        return plan.for_rows(n_units, self.needs)
+
     def _take_route(self, n_rows: int) -> RowPreparation:
         """Choose the route by the number of rows, or refuse it; return how it prepares the rows."""
         self._refuse_empty(n_rows)
+        self.n_rows, route, assumptions = n_rows, self.plan.route(n_rows), self.features.assumptions
         # A plan may have been made without the table.
-        self.n_rows, self.route = n_rows, replace(self.plan.route(n_rows), assumptions=self.features.assumptions)
+        self.route = route if route.assumptions == assumptions else replace(route, assumptions=assumptions)
         if n_rows != self.plan.n_rows:  # for which the plan was checked
             self.route.check(self.needs, n_rows)
         if self.needs.units:
@@ -415,6 +428,13 @@ def screened(
 
 
 @own_words
+def known_units(source: Source) -> int | None:
+    """Return how many privacy units there are, where no row need be read for it."""
+    n_units: int | None = getattr(source, "n_privacy_units", None)
+    return n_units
+
+
+@own_words
 def collected_moments(
     source: Source, preparation: RowPreparation, differences_buffer: MixedDifferences
 ) -> SecondMoments:
@@ -433,7 +453,7 @@ def _comparisons(source: Source, differences_buffer: MixedDifferences) -> Iterat
 
 def whole_moments(source: Source, preparation: RowPreparation) -> SecondMoments:
     """Return the exact moments of all rows of a source, to which no more will come."""
-    differences_buffer = MixedDifferences(preparation.bound)
+    differences_buffer = MixedDifferences(preparation.bound, lasting=getattr(source, "holds_rows", False))
     moments = collected_moments(source, preparation, differences_buffer)
     return _closed(moments, differences_buffer) if moments.bound.compares else moments
 

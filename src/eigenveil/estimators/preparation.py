@@ -517,9 +517,13 @@ class RowPreparation:
 
     def check_ends(self) -> None:
         """Refuse, before anything is spent, what some outcome of the private choices could not be combined with."""
-        for norm in (float(NORM_GRID[0]), float(NORM_GRID[-1])) if self.norm is None else (self.norm,):
-            one = self.with_norm(norm)
-            _ = (self if one.norm == self.norm else one).bound
+        _ = self._ends
+
+    @cached_property
+    def _ends(self) -> tuple[RowBound, ...]:
+        """The rules of the least and of the largest norm that may be found; made once for all fits of a plan."""
+        norms = (float(NORM_GRID[0]), float(NORM_GRID[-1])) if self.norm is None else (self.norm,)
+        return tuple((self if one.norm == self.norm else one).bound for one in map(self.with_norm, norms))
 
     @cached_property
     def bound(self) -> RowBound:

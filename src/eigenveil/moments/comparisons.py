@@ -194,6 +194,8 @@ def public_order(n_rows: int, block: int = 0) -> NDArray[np.int64]:
 class Mixer(HoldsRows):
     """Puts rows in `public_order`, block by block, the same blocks whatever the cuts between batches.
 
+    `lasting` batches stay as they are as long as this does, so that rows that wait need not be copied.
+
     Examples
     --------
     >>> mixer = Mixer()
@@ -203,8 +205,9 @@ class Mixer(HoldsRows):
     [[[2.0], [1.0], [0.0]]]
     """
 
-    def __init__(self) -> None:
-        self._waiting: tuple[FloatArray, ...] = ()
+    def __init__(self, lasting: bool = False) -> None:
+        self._lasting = lasting
+        self._waiting: tuple[Rows, ...] = ()
         self._blocks = 0
 
     def push(self, batch: Any) -> list[FloatArray]:
@@ -216,7 +219,8 @@ class Mixer(HoldsRows):
             complete.append(self._mixed((*self._waiting, rows[:room])))
             self._waiting, rows, self._blocks = (), rows[room:], self._blocks + 1
         if rows.shape[0]:
-            self._waiting = (*self._waiting, _placed((rows,), np.arange(rows.shape[0])))
+            kept = rows if self._lasting else _placed((rows,), np.arange(rows.shape[0]))
+            self._waiting = (*self._waiting, kept)
         return complete
 
     @property
@@ -233,7 +237,7 @@ class Mixer(HoldsRows):
 
     def branch(self) -> Self:
         """Return another one that goes on from here, and leaves this one as it is."""
-        other = type(self)()
+        other = type(self)(self._lasting)
         other._waiting, other._blocks = self._waiting, self._blocks
         return other
 
@@ -259,7 +263,7 @@ def _placed(parts: tuple[Rows, ...], places: NDArray[np.int64], again: int = 0) 
 class MixedDifferences(NeighbourDifferences):
     """Rows in cyclic order in `public_order`, the same comparisons whatever the cuts between batches.
 
-    It holds up to a block of raw rows, and so it is neither pickled nor copied.
+    It holds up to a block of raw rows, and so it is neither pickled nor copied. `lasting` is as for `Mixer`.
 
     Examples
     --------
@@ -273,9 +277,9 @@ class MixedDifferences(NeighbourDifferences):
     True
     """
 
-    def __init__(self, rule: RowRule) -> None:
+    def __init__(self, rule: RowRule, lasting: bool = False) -> None:
         super().__init__(rule)
-        self._mixer = Mixer()
+        self._mixer = Mixer(lasting)
 
     def push(self, batch: Any) -> "Iterator[FloatArray | Compared]":
         """Return the comparisons of those blocks that this batch completes."""

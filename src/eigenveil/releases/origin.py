@@ -47,7 +47,7 @@ class Request:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        return {"kind": self.kind, **asdict(self)}
+        return {"kind": self.kind, **{one.name: getattr(self, one.name) for one in fields(self)}}
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ class Origin:
         try:
             content = {"origin": self.to_dict()}
             text = json.dumps(content, sort_keys=True, allow_nan=False)  # on one line, which is much quicker
-            check_json(content)  # and what is written like this is read like this: sorted keys are of one type
+            check_json(content, text)  # and what is written like this is read like this: sorted keys are of one type
             if self.schema is not None:
                 Schema.from_dict(parsed_json(text)["origin"]["schema"])
             if len(text) > limit // _INDENTED:

@@ -65,11 +65,13 @@ def settled_cell(cell: int, generator: np.random.Generator) -> tuple[int, Fracti
 
 
 WordArray = NDArray[np.uint64]
+Coins = tuple[NDArray[np.int64], NDArray[np.uint16]]
 
 # z = (cell·2⁴⁷ + digits + θ)·2⁻⁵¹: cells of width 1/16. Of a random word the first 16 bits choose the cell by a table,
 # the next one is the sign, and the other 47 are digits.
 DIGITS, UNIT_BITS = 47, 51
 _DIGITS_MASK = np.uint64(2**DIGITS - 1)
+_BESIDE_CELL, _BEFORE_SIGN = np.uint64(64 - CELL_BITS), np.uint64(CELL_BITS)
 # Floats decide a coin where they differ by more: z is within 3·2⁻⁵¹, its exponential within 2⁻⁴⁸ of the truth.
 COIN_TOLERANCE = 2.0**-44
 FIRST_DIGITS = 40
@@ -91,12 +93,14 @@ def random_words(generator: np.random.Generator, size: int) -> WordArray:
 
 def random_word(generator: np.random.Generator) -> int:
     """Return one uniform 64-bit word."""
-    return int(generator.integers(0, 2**64, dtype=np.uint64))
+    if isinstance(generator.bit_generator, _GIVE_WORDS):
+        return int(generator.bit_generator.random_raw())
+    return int(generator.integers(0, 2**64 - 1, dtype=np.uint64, endpoint=True))
 
 
 def _leading(words: WordArray) -> NDArray[np.int64]:
     """Return the bits that choose the cells."""
-    return (words >> np.uint64(64 - CELL_BITS)).view(np.int64)
+    return (words >> _BESIDE_CELL).view(np.int64)
 
 
 class LazyUniform:
@@ -188,34 +192,35 @@ class LazyNormals:
 
     def _fill(self, low: int, high: int) -> None:
         words, values = self._word[low:high], self.value[low:high]
-        prefix = self._propose(words, values)
-        pending = low + self._refused(np.arange(low, high), words, values, prefix)
+        pending = low + self._refused(np.arange(low, high), words, values, self._propose(words, values))
         while pending.size:
             words, values = np.empty(pending.size, np.uint64), np.empty(pending.size)
-            prefix = self._propose(words, values)
+            coins = self._propose(words, values)
             self._word[pending], self.value[pending] = words, values
-            pending = pending[self._refused(pending, words, values, prefix)]
+            pending = pending[self._refused(pending, words, values, coins)]
 
-    def _propose(self, words: WordArray, values: FloatArray) -> NDArray[np.uint16]:
-        """Fill in proposals, and return the first 16 bits of their coins."""
+    def _propose(self, words: WordArray, values: FloatArray) -> Coins:
+        """Fill in proposals; return the bits that chose their cells, and the first 16 bits of their coins."""
         drawn = random_words(self._generator, words.size + (words.size + 3) // 4)
         words[...] = drawn[: words.size]
+        leading = _leading(words)
         values[...] = (words & _DIGITS_MASK).view(np.int64)
         values += 0.5
         values *= 2.0**-UNIT_BITS
-        values += _CELL_START.take(_leading(words))
-        np.copysign(values, (words << np.uint64(CELL_BITS)).view(np.float64), out=values)
-        return drawn[words.size :].view(np.uint16)[: words.size]
+        values += _CELL_START.take(leading)
+        np.copysign(values, (words << _BEFORE_SIGN).view(np.float64), out=values)
+        return leading, drawn[words.size :].view(np.uint16)[: words.size]
 
     def _refused(
-        self, indices: NDArray[np.intp], words: WordArray, values: FloatArray, prefix: NDArray[np.uint16]
+        self, indices: NDArray[np.intp], words: WordArray, values: FloatArray, coins: Coins
     ) -> NDArray[np.intp]:
         """Return the positions, within the given ones, whose proposals are not kept."""
-        open_ = (prefix >= SURE_BY_WORD.take(_leading(words))).nonzero()[0]
+        leading, prefix = coins
+        open_ = (prefix >= SURE_BY_WORD.take(leading)).nonzero()[0]
         if not open_.size:
             return open_
         kept = np.zeros(open_.size, bool)
-        cell = CELL[_leading(words[open_])]
+        cell = CELL[leading[open_]]
         maybe = (prefix[open_] < UNSURE_BELOW[cell]).nonzero()[0]
         at, cell = open_[maybe], cell[maybe]
         more = random_words(self._generator, maybe.size)

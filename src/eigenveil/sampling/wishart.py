@@ -140,7 +140,7 @@ class LazyChis:
             if normals is None:
                 normals = LazyNormals(PROPOSALS * pending.size, generator)
             first = normals.size - PROPOSALS * pending.size
-            kept = self._kept(normals, first, np.tile(pending, PROPOSALS)).reshape(PROPOSALS, -1)
+            kept = self._kept(normals, first, pending)
             place = first + kept.argmax(axis=0) * pending.size + np.arange(pending.size)  # the first that is kept
             self._round[pending], self._place[pending] = len(self._drawn), place
             self.value[pending] = normals.value[place] + self._centre[pending] * 2.0**-_CENTRE_BITS
@@ -150,10 +150,10 @@ class LazyChis:
         self.error += UNIT_ROUNDOFF * float(self.value.max(initial=0.0))
 
     def _kept(self, normals: LazyNormals, first: int, which: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Toss the coins of proposals for the roots `which`, from the first one on."""
+        """Toss the coins of the proposals for the roots `which`, from the first one on: a row has one for each root."""
         power, centre = self._powers[which], self._centre[which] * 2.0**-_CENTRE_BITS
-        x = normals.value[first:] + centre
-        words = random_words(self._generator, x.size)
+        x = normals.value[first:].reshape(PROPOSALS, -1) + centre
+        words = random_words(self._generator, x.size).reshape(x.shape)
         # Where x is nearly 0 digits decide, and not its float.
         positive = np.maximum(x, 2.0**-30)
         ratio = np.where(power > 0, positive * centre / np.maximum(power, 1), 1.0)
@@ -166,8 +166,9 @@ class LazyChis:
         kept = (x > 0) & (uniform < chance)
         doubtful = (np.abs(uniform - chance) <= error + COIN_TOLERANCE) & (x > -normals.error * 2)
         doubtful |= np.abs(x) <= 2.0**-30
-        for i in np.flatnonzero(doubtful):
-            kept[i] = self._kept_exactly(normals, first + int(i), int(which[i]), int(words[i]))
+        for i in np.flatnonzero(doubtful).tolist():
+            root = int(which[i % which.size])
+            kept.flat[i] = self._kept_exactly(normals, first + i, root, int(words.flat[i]))
         return np.asarray(kept)
 
     def _kept_exactly(self, normals: LazyNormals, index: int, which: int, word: int) -> bool:
@@ -256,7 +257,7 @@ def lazy_triangles(how_many: int, n_features: int, degrees: int, generator: np.r
     columns = min(n_features, degrees)
     starts = list(accumulate((min(i, degrees) for i in range(n_features)), initial=0))
     normals = LazyNormals(how_many * (starts[-1] + PROPOSALS * columns), generator)
-    roots = LazyChis(np.tile(degrees - np.arange(columns), how_many), generator, normals)
+    roots = LazyChis(np.concatenate(how_many * [degrees - np.arange(columns)]), generator, normals)
     triangles = [LazyTriangle(starts, columns, normals, roots, which) for which in range(how_many)]
     normals.forget_values()
     return triangles

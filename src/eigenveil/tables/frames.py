@@ -416,6 +416,7 @@ class TableSource:
         )
         hints = [part.n_rows_hint for part in parts]
         self.n_rows_hint = None if None in hints else sum(hint or 0 for hint in hints)
+        self.holds_rows: bool = all(getattr(part, "holds_rows", False) for part in parts)
         counted = all(getattr(part, "holds_rows", False) or getattr(part, "counts_rows", False) for part in parts)
         self.n_rows = self.n_rows_hint if counted else None
         self.reads_once = any(getattr(part, "reads_once", False) for part in parts)

@@ -1,5 +1,5 @@
-/* What identifiers.py does to many rows: BLAKE2b (RFC 7693) of 16 bytes without a key, of LANES short texts at a time;
-   and rows sorted by unit.
+/* What identifiers.py does to many rows: whole numbers numbered by first appearance; BLAKE2b (RFC 7693) of 16 bytes
+   without a key, of LANES short texts at a time; and rows sorted by unit.
 
    Built by CMakeLists.txt into the same library as the passes over rows, and never needed. */
 
@@ -124,6 +124,43 @@ void eigenveil_digests(const uint8_t *texts, const int64_t *starts, size_t n, ui
             keys[2 * first + i] = key;
         }
     }
+}
+
+/* Put the decimal digits of a number into `text`, and return how many characters they are. */
+INLINE size_t digits_of(int64_t number, uint8_t *text)
+{
+    uint8_t digits[20];
+    uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    size_t first = sizeof digits, size = 0;
+    do {
+        digits[--first] = (uint8_t)('0' + left % 10);
+        left /= 10;
+    } while (left);
+    if (number < 0) text[size++] = '-';
+    while (first < sizeof digits) text[size++] = digits[first++];
+    return size;
+}
+
+/* Number n numbers by first appearance, those that are equal alike, and return how many different ones there are. The
+   digits of each of these are in `texts`, 20 characters at most, one after the other from `starts` on. `table` has
+   2^bits zeros, more than n. */
+size_t eigenveil_numbered(const int64_t *restrict numbers, size_t n, int bits, uint32_t *restrict table,
+                          int64_t *restrict codes, uint8_t *restrict texts, int64_t *restrict starts,
+                          int64_t *restrict found)
+{
+    size_t many = 0, mask = ((size_t)1 << bits) - 1;
+    starts[0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t place = split_mix((uint64_t)numbers[i]) & mask;
+        while (table[place] && found[table[place] - 1] != numbers[i]) place = (place + 1) & mask;
+        if (!table[place]) {
+            found[many] = numbers[i];
+            starts[many + 1] = starts[many] + (int64_t)digits_of(numbers[i], texts + starts[many]);
+            table[place] = (uint32_t)++many;
+        }
+        codes[i] = table[place] - 1;
+    }
+    return many;
 }
 
 /* Put the places of n rows into `order`, unit after unit by their codes, and where each unit begins into `starts`; the

@@ -56,6 +56,8 @@ _EPOCH = datetime(1970, 1, 1)
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 # Beyond this a float64 stands for several whole numbers; narrower floats do before.
 _WHOLE_FLOATS = 2**53
+# Fewer are numbered by identifiers.c, in 32 bits.
+_MOST_NUMBERED = 2**31
 # Keys of what is no identifier: on engines they travel where an error cannot.
 _NO_KEY, _UNFIT_KEY = bytes(16), bytes(15) + b"\x01"
 _EMPTY = blake2b(digest_size=16)
@@ -87,6 +89,14 @@ def keys_of(values: Any) -> tuple[Codes, Keys]:
     >>> bool((keys_of(np.array([7, 7.0]))[1] == keys_of(["7"])[1]).all())
     True
     """
+    if not isinstance(values, np.ndarray | list):
+        import narwhals as nw
+
+        kind = values.dtype  # which takes a look at all of them where they are objects
+        whole = values.to_numpy() if kind.is_integer() else None  # no integers where some are missing
+        values = whole if _is_numbered(whole) else values.to_list() if kind == nw.Object() else values
+    if _is_numbered(values) and (numbered := _compiled_numbered()) is not None:
+        return numbered(values.astype(np.int64, order="C", copy=False))
     if isinstance(values, np.ndarray) and values.dtype == "S16":
         values = values.view("V16")  # else a UUID would lose zeros at its end
     if isinstance(values, np.ndarray) and (values.dtype.kind in "OSUV" or not has_arrow()):
@@ -95,10 +105,6 @@ def keys_of(values: Any) -> tuple[Codes, Keys]:
             known, keys = keys_of(items.tolist() if values.dtype.kind in "SUV" else list(items))  # of their own width
             return known[codes], keys
         values = values.tolist()
-    elif not isinstance(values, np.ndarray | list):
-        import narwhals as nw
-
-        values = values.to_list() if values.dtype == nw.Object() else values
     # Arrow would make one type of several, and so one identifier of text and bytes.
     several_types = isinstance(values, list) and len(set(map(type, values)) - {type(None)}) > 1
     encoded = None if several_types else _dictionary(values)
@@ -144,6 +150,35 @@ rows that belong to nobody.
         )
 
 
+def _is_numbered(values: Any) -> bool:
+    """Tell an array of whole numbers that int64 holds, and not more of them than identifiers.c numbers."""
+    whole = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.dtype != np.uint64
+    return whole and values.ndim == 1 and values.size < _MOST_NUMBERED
+
+
+@functools.cache
+def _compiled_numbered() -> Callable[[NDArray[np.int64]], tuple[Codes, Keys]] | None:
+    """Return `keys_of` for whole numbers by identifiers.c, if it was compiled and gives what Python gives."""
+    places = (ctypes.c_void_p,) * 5
+    digests, size = _compiled_digests(), ctypes.c_size_t
+    function = compiled_function("eigenveil_numbered", ctypes.c_void_p, size, ctypes.c_int, *places, returns=size)
+    if function is None or digests is None:
+        return None
+
+    def numbered(numbers: NDArray[np.int64]) -> tuple[Codes, Keys]:
+        n, bits = numbers.size, (2 * numbers.size).bit_length()
+        codes, found, starts = (np.empty(n + 1, dtype=np.int64) for _ in range(3))
+        texts = np.empty(20 * n, dtype=np.uint8)
+        many = function(numbers, n, bits, np.zeros(2**bits, dtype=np.uint32), codes, texts, starts, found)
+        return codes[:n], digests(texts, starts[: many + 1])
+
+    numbers = np.array([7, -1, 10**18, 7, 0, -(2**63), 2**63 - 1, -1, *range(90, 110), 0])
+    first = {number: place for place, number in enumerate(dict.fromkeys(numbers.tolist()))}
+    codes, keys = numbered(numbers)
+    same = codes.tolist() == [first[number] for number in numbers.tolist()]
+    return numbered if same and np.array_equal(keys, _as_keys(map(_key, first))) else None
+
+
 def _dictionary(values: Any) -> Any:
     """Return the dictionary-encoded Arrow array of identifiers, or None without Arrow or where it has no such type."""
     if not has_arrow():
@@ -187,14 +222,13 @@ def _keys_of_texts(distinct: Any) -> Keys:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    short = pc.less(pc.binary_length(distinct), _UUID_DIGITS)
-    plain = pc.and_(short, pc.match_substring_regex(distinct, _PLAIN))
-    plain = pc.or_(plain, pc.match_substring_regex(distinct, _STANDARD_UUID))
-    plain = pc.and_not(plain, pc.is_in(distinct, pa.array(sorted(_MISSING_MARKS), distinct.type))).fill_null(False)
-    keys = np.empty((len(distinct), 2), dtype=np.uint64)
-    as_written, others = plain.to_numpy(zero_copy_only=False), pc.invert(plain)
-    keys[as_written] = _digests(distinct.filter(plain))
-    keys[~as_written] = _as_keys(map(_key, distinct.filter(others).to_pylist()))
+    marks = pa.array(sorted(_MISSING_MARKS), distinct.type)
+    plain = pc.and_not(pc.match_substring_regex(distinct, _PLAIN), pc.is_in(distinct, marks))
+    plain = pc.and_(plain, pc.less(pc.binary_length(distinct), _UUID_DIGITS))
+    plain = pc.or_(plain, pc.match_substring_regex(distinct, _STANDARD_UUID)).fill_null(False)
+    keys, others = _digests(distinct), np.flatnonzero(~plain.to_numpy(zero_copy_only=False))
+    if others.size:
+        keys[others] = _as_keys(map(_key, distinct.take(pa.array(others)).to_pylist()))
     return keys
 
 

@@ -273,6 +273,15 @@ class UnitTable(TableSource):
             self._spill.close()
         self._rows = self._grouping = None
 
+    @property
+    def n_privacy_units(self) -> int | None:
+        """How many privacy units there are, by the identifiers of a table in memory; else None."""
+        if self._held is None:
+            return None
+        if self._grouping is None:
+            self._grouping = self._held_grouping(self._held)
+        return len(self._grouping.keys)
+
     def _blocks(self) -> Iterator[Blocks]:
         # A generator, so that all that is raised here is raised where batches are read.
         yield from self._whole_units(batch_rows(self.n_features))
