@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from .noise_spectrum import NoiseDraw, edge_quantile
     from .regression import RidgeFit, ridge_from_covariance
     from .shrinkage import Shrunk, project_psd, shrink, shrink_by_simulation
-    from .spectrum import sorted_eigh, top_components
+    from .spectrum import Eigensystem, sorted_eigh, top_components
 
 
 __all__ = [
+    "Eigensystem",
     "NoiseDraw",
     "NoiseTest",
     "RidgeFit",
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Eigensystem": "spectrum",
     "NoiseDraw": "noise_spectrum",
     "NoiseTest": "above_noise",
     "RidgeFit": "regression",

@@ -30,7 +30,7 @@ from ..postprocess.intervals import eigenvalue_intervals
 from ..postprocess.loadings import LoadingErrors, Rest, largest_loading_error, loading_errors
 from ..postprocess.noise_spectrum import edge_quantile, mapped_reach, typical_edge
 from ..postprocess.simultaneous import critical_value, sampling_error, sampling_root
-from ..postprocess.spectrum import largest_eigenvalue, sorted_eigh, spectrum_beyond, threads_for
+from ..postprocess.spectrum import largest_eigenvalue, spectrum_beyond, threads_for
 from ..postprocess.variances import (
     APPROXIMATE,
     ComponentNoise,
@@ -47,8 +47,6 @@ from .intervals import LEVEL, IntervalView
 from .matrix import MatrixView, real_rows
 from .origin import ComponentsRequest, SparseRequest
 
-# Up to this width all eigenvectors are as quick to have as a few, and everything below needs one decomposition only.
-_DECOMPOSED_WHOLE = 256
 # From this width on, points stand for the eigenvalues that are not asked for.
 _WIDE = 2000
 # Up to this width variances are estimated along all directions at once; beyond, along so many more than asked for.
@@ -173,9 +171,8 @@ class SpectrumView:
     @cached_property
     def leading(self) -> tuple[FloatArray, FloatArray]:
         """At least as many eigenvalues and eigenvectors as there are components."""
-        matrix = self.matrix
-        whole = matrix.n_features <= _DECOMPOSED_WHOLE or matrix.is_decomposed
-        return matrix.eigensystem if whole else sorted_eigh(matrix.scaled_matrix, self._n_components)
+        found = self.matrix.system.leading(self._n_components)
+        return self.matrix.eigensystem if self.matrix.system.is_whole else found
 
     # What is known of the noise in the basis of the directions.
 
@@ -259,7 +256,7 @@ class SpectrumView:
         else:
             values, rows = self.leading
             if values.size < count:
-                values, rows = sorted_eigh(matrix.scaled_matrix, count)
+                values, rows = matrix.system.leading(count)
             others, weights, rest = spectrum_beyond(matrix.scaled_matrix, rows[:count])
         values, leading = values[:count], rows[:count]
         noise = self._noise_along(leading, rest, values)
@@ -552,11 +549,11 @@ class SpectrumView:
     def _some_leading(self) -> tuple[FloatArray, FloatArray]:
         """The largest eigenvalues that are known already, or a few of them, and their eigenvectors as rows."""
         matrix = self.matrix
-        if matrix.is_decomposed:
+        if matrix.system.is_whole:
             return matrix.eigensystem
         if "leading" in vars(self):
             return self.leading
-        return sorted_eigh(matrix.scaled_matrix, min(_A_FEW, matrix.n_features))
+        return matrix.system.leading(min(_A_FEW, matrix.n_features))
 
     @property
     def above_noise(self) -> NDArray[np.bool_] | None:
@@ -752,10 +749,10 @@ class SpectrumView:
         sparse = isinstance(self.origin.request, SparseRequest)
         if self.intervals.unavailable or self.drawn_directions is not None or sparse:
             return None
-        scaled, whole = matrix.scaled_matrix, matrix.n_features <= _LOADINGS_OF_ALL or matrix.is_decomposed
+        scaled, whole = matrix.scaled_matrix, matrix.n_features <= _LOADINGS_OF_ALL or matrix.system.is_whole
         everything = matrix.eigensystem if whole else None  # before the components, which are then part of it
         k = len(self.components)
-        values, rows = everything or sorted_eigh(scaled, min(k + _MORE_LOADINGS, matrix.n_features))
+        values, rows = everything or matrix.system.leading(min(k + _MORE_LOADINGS, matrix.n_features))
         rest, error = Rest.of(scaled, values), self.intervals.scaled_matrix_error(level)
         with threads_for(matrix.n_features):
             return loading_errors(values, rows, k, error, level=level, sampled=sampled, rest=rest)
