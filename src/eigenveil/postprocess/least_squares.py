@@ -313,6 +313,7 @@ class LeastSquares:
     def _counted(self) -> FloatArray:
         """What an error of the number of rows takes from M, in the directions of the features."""
         p, P = self.n_features, self.error.per_row
+        assert P is not None
         return np.vstack([self._vectors.T @ P[:p, :p] @ self._vectors, P[p, :p] @ self._vectors])
 
     def _extents(self, contrasts: FloatArray, kept: NDArray[np.bool_]) -> Iterator[_Extent | None]:
@@ -437,7 +438,7 @@ class LeastSquares:
         """
         p, error = self.n_features, self.error
         total = float(self.matrix[-1, -1])
-        if total <= _VISIBLE * math.sqrt(float(error.entry_variances()[-1, -1])):
+        if total <= _VISIBLE * math.sqrt(float(error.diagonal_variances()[-1])):
             return np.array([0.0, 1.0])
         edge = 2 * math.sqrt(self._variance) * (math.sqrt(p) + _BEYOND_EDGE)
         above = self._values > edge

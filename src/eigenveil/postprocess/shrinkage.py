@@ -53,8 +53,11 @@ class Shrunk:
     @cached_property
     def covariance(self) -> FloatArray:
         """The positive semidefinite estimate of A, of shape (d, d)."""
-        kept = int(np.count_nonzero(self.shrunk_eigenvalues))  # noise alone leaves few of many
-        return compose(self.shrunk_eigenvalues[:kept], self.system.rows(kept))
+        values, least = self.shrunk_eigenvalues, float(self.shrunk_eigenvalues[-1])
+        above = int(np.count_nonzero(values > least))  # where noise is all there is, few of many
+        found = compose(values[:above] - least, self.system.rows(above))
+        found.flat[:: values.size + 1] += least
+        return found
 
 
 def project_psd(matrix: FloatArray) -> FloatArray:
@@ -247,5 +250,5 @@ def _nonnegative(values: FloatArray, total: float | None) -> FloatArray:
     if total is None:
         return np.maximum(values, 0.0)
     levels = (np.cumsum(values) - total) / np.arange(1, values.size + 1)
-    above = np.flatnonzero(values > levels)  # none where the sum is 0
-    return np.maximum(values - levels[above[-1]], 0.0) if above.size else np.zeros_like(values)
+    above = np.flatnonzero(values > levels)  # none where the sum is 0, but for rounding
+    return np.maximum(values - levels[above[-1]], 0.0) if above.size and total > 0 else np.zeros_like(values)
