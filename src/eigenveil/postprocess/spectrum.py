@@ -71,8 +71,8 @@ class Eigensystem:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all eigenvectors are known already, so that they cost nothing more."""
-        return "_whole" in vars(self)
+        """Whether all eigenvectors are known already, or as quick to have as a few."""
+        return "_whole" in vars(self) or len(self._matrix) <= _DECOMPOSED_AT_ONCE
 
     @property
     def values(self) -> FloatArray:
@@ -84,7 +84,7 @@ class Eigensystem:
 
         The sign rule: the entry of largest magnitude in each row is positive.
         """
-        if count is None or self.is_whole or self._reduced is None:
+        if self.is_whole or self._reduced is None or count is None:
             return self._whole[1][:count]
         if count == 0:
             return np.empty((0, len(self._matrix)))

@@ -19,11 +19,11 @@ from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
 from ..postprocess.above_noise import (
     NoiseTest,
+    SimulatedEdges,
     above_edges,
     edges_from_few_draws,
     isotropic_edges,
     levered_edges,
-    simulated_edges,
 )
 from ..postprocess.fantope import SparseComponents, screened_components
 from ..postprocess.intervals import eigenvalue_intervals
@@ -171,8 +171,8 @@ class SpectrumView:
     @cached_property
     def leading(self) -> tuple[FloatArray, FloatArray]:
         """At least as many eigenvalues and eigenvectors as there are components."""
-        found = self.matrix.system.leading(self._n_components)
-        return self.matrix.eigensystem if self.matrix.system.is_whole else found
+        matrix = self.matrix
+        return matrix.eigensystem if matrix.system.is_whole else matrix.system.leading(self._n_components)
 
     # What is known of the noise in the basis of the directions.
 
@@ -502,10 +502,7 @@ class SpectrumView:
         if self._edge_level is not None:
             return self._tested_leading(self._closed_edges)
         if matrix.has_known_noise and matrix.n_features <= _SIMULATED:
-            values, vectors = matrix.eigensystem
-            return self._tested(
-                values, simulated_edges(vectors, matrix.noise_draw, generator=self.intervals.own_simulation)
-            )
+            return self._tested(matrix.eigensystem[0], self._simulated_edges)
         if matrix.has_known_noise:
             noises, along_one = self._few_noises(), partial(self._along_one, _TOO_MANY)
             return self._tested_leading(lambda rows: edges_from_few_draws(rows, noises, along_one, self._excess))
@@ -514,6 +511,11 @@ class SpectrumView:
             of_sums = matrix.noise_sd
             return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, of_sums))
         return None
+
+    @property
+    def _simulated_edges(self) -> SimulatedEdges:
+        matrix = self.matrix
+        return SimulatedEdges(matrix.eigensystem[1], matrix.noise_draw, generator=self.intervals.own_simulation)
 
     def _tested(self, values: FloatArray, edges: Iterable[float]) -> NoiseTest:
         usual = self.matrix.without_signal
@@ -631,17 +633,24 @@ class SpectrumView:
 
         Bounds on its edges tell nearly always; where they do not, it may have to simulate.
         """
-        if "noise_test" in vars(self) or not self.matrix.has_known_noise or self.leading[0].size < most:
+        matrix = self.matrix
+        if "noise_test" in vars(self) or not matrix.has_known_noise or self.leading[0].size < most:
             return None if self.noise_test is None else min(most, self.noise_test.count)
         values, rows = self.leading
         if self._edge_level is not None:
             return above_edges(values[:most], self._closed_edges(rows[:most])).count
+        edges = None
         for k, value in enumerate(values[:most].tolist()):
             least, farthest = self._edge_bounds(k)
             if value <= least:
                 return k
-            if value <= farthest:
+            if value > farthest:
+                continue
+            if matrix.n_features > _SIMULATED:
                 return min(most, self.n_above_noise)
+            edges = edges or self._simulated_edges
+            if not edges.are_passed(value - matrix.without_signal, k):
+                return k
         return most
 
     def _edge_bounds(self, k: int) -> tuple[float, float]:
@@ -658,7 +667,7 @@ class SpectrumView:
             return usual + unit * least * typical_edge(left, 1.0), usual + unit * most * _farthest(left, excess)
         if matrix.of_correlation:  # E less (Lambda R + R Lambda)/2, Lambda the diagonal of E, which is no larger than E
             most = float(matrix.row_noise_sizes[-1] / np.min(matrix.standardized.sizes) ** 2)
-            return -np.inf, usual + unit * most * _farthest(left, excess) * (1 + float(self.leading[0][0]))
+            return -np.inf, usual + unit * most * _farthest(left, excess) * (1 + self._largest)
         sizes = matrix.noise_sizes
         if k > 0 or left < _REACH_FROM:
             # On any directions, the largest eigenvalue of B N B' is that of as large a block of N, times numbers
@@ -668,6 +677,11 @@ class SpectrumView:
         reach = unit * mapped_reach(sizes) / (2 * math.sqrt(left))
         rare = reach * _farthest(left, excess)
         return reach * typical_edge(left, 1.0), math.hypot(rare, self._along_one(_UNNOTICED, None))
+
+    @cached_property
+    def _largest(self) -> float:
+        """The largest eigenvalue; for `_edge_bounds`, which may be asked how many components there are."""
+        return float(self._some_leading[0][0])
 
     def _few_noises(self) -> list[FloatArray]:
         return list(self.matrix.moment_draws(self.intervals.own_simulation, _DRAWS))
