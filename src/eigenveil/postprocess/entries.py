@@ -136,13 +136,14 @@ class MatrixError:
         return rows[:k] @ self.traces @ rows.T, np.sum(rows @ self.traces * rows, axis=1)
 
     @property
-    def _even(self) -> bool:
+    def even(self) -> bool:
+        """Whether the traces are a multiple of the identity."""
         return self.traces.ndim == 1 and bool((self.traces == self.traces[0]).all())
 
     def product_sizes(self, p: int) -> FloatArray:
         """Return the eigenvalues of G of the first p features, ascending."""
         lever = self.lever[:p]
-        if self._even:
+        if self.even:
             return self.traces[:p] + np.append(np.zeros(p - 1), lever @ lever)
         return np.asarray(np.linalg.eigvalsh(self.products[:p, :p]))
 
@@ -154,20 +155,27 @@ class MatrixError:
         column[place] += self.traces[place]
         return np.asarray(column)
 
-    def largest_product(self, basis: FloatArray) -> float:
-        """Return the largest b'Gb over b of length 1 in the span of an orthonormal basis of the first features."""
-        lever = self.lever[: len(basis)] @ basis
-        if self._even:
+    def products_times(self, columns: FloatArray) -> FloatArray:
+        """Return G of the first features, as many as columns have rows, times the columns."""
+        p = len(columns)
+        own = self.traces[:p, None] * columns if self.traces.ndim == 1 else self.traces[:p, :p] @ columns
+        return np.asarray(own + np.outer(self.lever[:p], self.lever[:p] @ columns))
+
+    def largest_product(self, beside: FloatArray) -> float:
+        """Return the largest b'Gb over b of length 1 orthogonal to an orthonormal basis, both of the first features."""
+        p = len(beside)
+        lever = self.lever[:p] - beside @ (self.lever[:p] @ beside)
+        if self.even:
             return float(self.traces[0] + lever @ lever)
-        products = self.products[: len(basis), : len(basis)]
-        return float(np.linalg.eigvalsh(basis.T @ products @ basis)[-1])
+        part = self.products[:p, :p] - beside @ (beside.T @ self.products[:p, :p])
+        return float(np.linalg.eigvalsh(part - (part @ beside) @ beside.T)[-1])
 
     def inverse_product_root(self, p: int) -> Callable[[FloatArray], FloatArray] | None:
         """Return the product with R = G^(-1/2) of the first p features; None where it has no closed form.
 
         For G = t (I + mm') that is R = t^(-1/2) (I - mm'/(r + r^2)), where r^2 = 1 + |m|^2.
         """
-        if not self._even:
+        if not self.even:
             return None
         size = 1 / math.sqrt(float(self.traces[0]))
         lever = size * self.lever[:p]
