@@ -1,5 +1,7 @@
 """What wide matrices need: blocks on all cores, no copies, and a solver for a few directions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,9 @@ from eigenveil.errors import CapacityError
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments import RowBound
 from eigenveil.moments.second_moments import SecondMoments
-from eigenveil.postprocess import spectrum
+from eigenveil.postprocess import ridge_from_covariance, shrink, spectrum
+from eigenveil.postprocess.entries import plain_error
+from eigenveil.postprocess.least_squares import LeastSquares
 from eigenveil.postprocess.multivariate import inverse
 from eigenveil.sampling import matrices as symmetric_module
 from eigenveil.sampling.matrices import mirror_upper, symmetric
@@ -99,6 +103,28 @@ def test_few_directions_of_a_middle_width_take_no_decomposition_of_all(monkeypat
     assert not system.is_whole
     with pytest.raises(pytest.fail.Exception, match="all eigenvectors"):
         system.rows(100)
+
+
+@pytest.mark.parametrize("sd", [1e-4, 0.05, 0.3])
+def test_regressions_are_the_same_whether_all_eigenvectors_are_computed_or_few(monkeypatch, sd):
+    generator = np.random.default_rng(6)
+    basis = np.linalg.qr(generator.standard_normal((17, 17)))[0]
+    noise = generator.standard_normal((17, 17))
+    matrix = (basis * np.geomspace(5.0, 0.5, 17)) @ basis.T + sd / 3 * (noise + noise.T)
+    lever = 0.2 * generator.standard_normal(17)
+    error = replace(plain_error(17, sd**2, level=0.95), lever=lever, mean_bias=-(sd**2) * np.ones(17))
+
+    def numbers():
+        fit = LeastSquares(matrix, error, per_row=1e-4, population=True)
+        each = [(one.value, *one.interval, one.resolved_share) for one in fit.contrasts(np.eye(16), 2.0)]
+        ridge = ridge_from_covariance(matrix, shrink(matrix, sd**2), error)
+        return np.concatenate([np.ravel(each), fit.coef, fit.r2_interval(2.0), ridge.coef, [ridge.evidence, ridge.r2]])
+
+    whole = numbers()
+    monkeypatch.setattr(spectrum, "_DECOMPOSED_AT_ONCE", 1)
+    few = numbers()
+    assert np.allclose(few, whole, atol=1e-9)
+    assert not np.array_equal(few, whole)  # the control: they did go another way
 
 
 @pytest.mark.parametrize("above", [0, 1, 5, 6, 40])
