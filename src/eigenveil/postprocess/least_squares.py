@@ -442,11 +442,11 @@ class LeastSquares:
         """
         p, error, towards = self.n_features, self.error, self._towards
         slope = self.contrast(row - mean[:p], bound)
-        lean = np.append(self._inverse @ (mean[:p] - row), 0.0)
-        weights = (np.outer(lean, towards) + np.outer(towards, lean)) / 2
+        lean = np.append(self._used @ (((mean[:p] - row) @ self._used) / self._score(self._in_use)[0]), 0.0)
         apart = error.mean * float(towards @ towards) + error.count * float(towards @ mean) ** 2
         if error.constant:  # the noise of the mean is part of that of the matrix
-            apart += 4 * error.beside / error.constant * float(towards @ weights @ error.lever)
+            across = (towards @ lean) * (towards @ error.lever) + (towards @ towards) * (lean @ error.lever)
+            apart += 2 * error.beside / error.constant * float(across)
         by_slope = slope.noise_error if self.bounded else 0.0
         noise = max(0.0, by_slope**2 + apart)
         sampling = self.per_row * max(self._residual, self._residual_noise)
