@@ -55,6 +55,11 @@ def test_few_draws_tell_what_all_of_them_do(d):
     made.clear()
     assert not SimulatedEdges(rows, draws).are_passed(0.8 * edges[0][1], 0)  # which most of them pass
     assert sum(made) <= (everything if d == 8 else everything / 2)
+    made.clear()
+    again = SimulatedEdges(rows, draws)
+    assert [again.are_passed(edge, k) for k, edge in edges] == [False] * 6
+    assert [*zip(range(6), again, strict=False)] == edges
+    assert sum(made) == everything  # each is drawn once
 
 
 def test_control_noise_taken_a_fifth_too_small_is_caught():

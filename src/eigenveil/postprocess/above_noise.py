@@ -193,6 +193,7 @@ class SimulatedEdges:
         generator: np.random.Generator | None = None,
     ) -> None:
         self._rows, self._noise_draws, self._drawn = rows, noise_draws, list[FloatArray]()
+        self._found: dict[int, list[list[float]]] = {}
         self._draws = (_DRAWS if len(rows) <= _WIDE else _DRAWS_WIDE) if draws is None else draws
         self._rank = math.ceil(round((1 - alpha) * (self._draws + 1), 9))
         if not 0 < alpha < 1 or self._rank > self._draws:
@@ -219,15 +220,16 @@ class SimulatedEdges:
 
     def _tops(self, k: int) -> Iterator[float]:
         """Yield the largest eigenvalues of all draws beside the first k eigenvectors."""
-        rows = self._rows
+        rows, found = self._rows, self._found.setdefault(k, [])
         at_once = max(1, _AT_ONCE // rows.size)
         for place, done in enumerate(range(0, self._draws, at_once)):
-            with one_blas_thread():
-                if place == len(self._drawn):
-                    noise = self._noise_draws(self._generator, min(at_once, self._draws - done))
-                    self._drawn.append(rows @ noise @ rows.T if len(rows) <= _WIDE else noise)
-                if len(rows) <= _WIDE:
-                    found = np.linalg.eigvalsh(self._drawn[place][:, k:, k:])[:, -1].tolist()
-                else:
-                    found = [largest_eigenvalue(noise, rows[:k]) for noise in self._drawn[place]]
-            yield from found
+            if place == len(found):
+                with one_blas_thread():
+                    if place == len(self._drawn):
+                        noise = self._noise_draws(self._generator, min(at_once, self._draws - done))
+                        self._drawn.append(rows @ noise @ rows.T if len(rows) <= _WIDE else noise)
+                    if len(rows) <= _WIDE:
+                        found.append(np.linalg.eigvalsh(self._drawn[place][:, k:, k:])[:, -1].tolist())
+                    else:
+                        found.append([largest_eigenvalue(noise, rows[:k]) for noise in self._drawn[place]])
+            yield from found[place]

@@ -512,7 +512,7 @@ class SpectrumView:
             return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, of_sums))
         return None
 
-    @property
+    @cached_property
     def _simulated_edges(self) -> SimulatedEdges:
         matrix = self.matrix
         return SimulatedEdges(matrix.eigensystem[1], matrix.noise_draw, generator=self.intervals.own_simulation)
@@ -639,7 +639,6 @@ class SpectrumView:
         values, rows = self.leading
         if self._edge_level is not None:
             return above_edges(values[:most], self._closed_edges(rows[:most])).count
-        edges = None
         for k, value in enumerate(values[:most].tolist()):
             least, farthest = self._edge_bounds(k)
             if value <= least:
@@ -648,8 +647,7 @@ class SpectrumView:
                 continue
             if matrix.n_features > _SIMULATED:
                 return min(most, self.n_above_noise)
-            edges = edges or self._simulated_edges
-            if not edges.are_passed(value - matrix.without_signal, k):
+            if not self._simulated_edges.are_passed(value - matrix.without_signal, k):
                 return k
         return most
 
