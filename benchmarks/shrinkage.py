@@ -22,7 +22,7 @@ from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.additive import AdditiveMechanism
 from eigenveil.postprocess.noise_spectrum import edge_quantile, mapped_reach
 from eigenveil.postprocess.shrinkage import shrink, shrink_by_simulation
-from eigenveil.postprocess.spectrum import sorted_eigh
+from eigenveil.postprocess.spectrum import Eigensystem
 
 # Shapes that the constants of the closed forms were not chosen on, but for the share of averages.
 SPECTRA: dict[str, Callable[[int], np.ndarray]] = {
@@ -90,13 +90,14 @@ def losses(name: str, shape: str, d: int, noise: float, lever: float, runs: int,
         truth = (basis * spectrum) @ basis.T
         release = truth + draws(generator, 1)[0]
         release = (release + release.T) / 2
-        system = sorted_eigh(release)
+        system = Eigensystem(release)
+        rows = system.rows()
         off = facts.off_variance * (unit * (1 + lever / d)) ** 2
         sharp = mechanism.sharp_trace
         estimates = (
             shrink(release, off, facts.excess, system, keep_trace=sharp).covariance,
             shrink_by_simulation(release, draws, system, keep_trace=sharp).covariance,
-            (system[1].T * np.einsum("ki,ij,kj->k", system[1], truth, system[1])) @ system[1],
+            (rows.T * np.einsum("ki,ij,kj->k", rows, truth, rows)) @ rows,
         )
         found.append([np.linalg.norm(one - truth) for one in estimates])
     return np.array(found)

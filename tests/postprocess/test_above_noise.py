@@ -6,7 +6,7 @@ import pytest
 from eigenveil import PrivatePCA, load_release
 from eigenveil.errors import InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.postprocess import above_edges, simulated_edges, sorted_eigh
+from eigenveil.postprocess import SimulatedEdges, above_edges, sorted_eigh
 from eigenveil.postprocess.above_noise import levered_edges
 
 D, ALPHA = 8, 0.1
@@ -25,7 +25,7 @@ def answers(name, spikes, shrunk=1.0):
     found = []
     for _ in range(REPEATS):
         values, rows = sorted_eigh(truth + mechanism.simulated_noise(rng))
-        edges = simulated_edges(rows, lambda *_: simulated, alpha=ALPHA, draws=DRAWS)
+        edges = SimulatedEdges(rows, lambda *_: simulated, alpha=ALPHA, draws=DRAWS)
         found.append(above_edges(values, edges).count)
     return np.array(found)
 
@@ -36,6 +36,30 @@ def test_more_than_the_rank_is_found_with_probability_alpha_at_most(name, spikes
     assert np.sum(found > len(spikes)) <= MOST
     assert np.sum(found > len(spikes)) > 10  # the quantile is not wasteful: pure noise is told from signal just so
     assert np.all(found >= len(spikes))  # and what is far above the noise is seen every time
+
+
+@pytest.mark.parametrize("d", [8, 60, 120])
+def test_few_draws_tell_what_all_of_them_do(d):
+    rows, made = np.linalg.qr(np.random.default_rng(2).standard_normal((d, d)))[0], []
+
+    def draws(generator, count):
+        made.append(count)
+        entries = generator.standard_normal((count, d, d))
+        return entries + entries.swapaxes(1, 2)
+
+    edges = [*zip(range(6), SimulatedEdges(rows, draws), strict=False)]
+    everything = sum(made)
+    for k, edge in edges:
+        for value, above in ((0.99 * edge, False), (edge, False), (1.0001 * edge, True)):
+            assert SimulatedEdges(rows, draws).are_passed(value, k) == above
+    made.clear()
+    assert not SimulatedEdges(rows, draws).are_passed(0.8 * edges[0][1], 0)  # which most of them pass
+    assert sum(made) <= (everything if d == 8 else everything / 2)
+    made.clear()
+    again = SimulatedEdges(rows, draws)
+    assert [again.are_passed(edge, k) for k, edge in edges] == [False] * 6
+    assert [*zip(range(6), again, strict=False)] == edges
+    assert sum(made) == everything  # each is drawn once
 
 
 def test_control_noise_taken_a_fifth_too_small_is_caught():
@@ -88,7 +112,7 @@ def test_the_number_is_that_of_the_test_whether_or_not_bounds_on_its_edges_tell(
         pca = PrivatePCA(1, epsilon=epsilon, norm_bound=4.0, mechanism=mechanism, random_state=1).fit(rows)
         view = pca.release_.spectrum
         counts.add(view.n_above_noise)
-        simulated.add("noise_test" in vars(view))
+        simulated.add("_simulated_edges" in vars(view))
         assert view.n_above_noise == view.noise_test.count
     assert len(counts) > 3
     assert simulated == ({True, False} if mechanism == "matrix_laplace" else {True})  # nothing bounds uneven noise
@@ -116,6 +140,13 @@ def test_of_correlations_only_what_is_correlated_is_above_the_noise(options):
     assert np.all(found["shared"] >= 1)
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_components_of_wide_correlations_can_be_counted():
+    X = np.random.default_rng(0).uniform(-1, 1, size=(1000, 410))
+    pca = PrivatePCA("above_noise", bounds=(-1, 1), standardize=True, random_state=0).fit(X)
+    assert pca.n_components_ == max(1, pca.release_.spectrum.n_above_noise)
+
+
 def test_what_cannot_be_is_refused_before_it_is_paid_for():
     for mechanism in ("ppca", "eigenvector_sampling"):
         with pytest.raises(InvalidParameterError, match="number"):
@@ -123,4 +154,4 @@ def test_what_cannot_be_is_refused_before_it_is_paid_for():
     with pytest.raises(InvalidParameterError, match="above_noise"):
         PrivatePCA("mle", norm_bound=1.0).plan(4)
     with pytest.raises(InvalidParameterError, match="draws"):
-        above_edges(np.ones(2), simulated_edges(np.eye(2), lambda *_: np.eye(2), alpha=0.01, draws=19))
+        above_edges(np.ones(2), SimulatedEdges(np.eye(2), lambda *_: np.eye(2), alpha=0.01, draws=19))

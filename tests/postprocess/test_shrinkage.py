@@ -9,12 +9,12 @@ import pytest
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS as MECHANISM_TABLE
 from eigenveil.postprocess import (
+    Eigensystem,
     edge_quantile,
     eigenvalue_intervals,
     project_psd,
     shrink,
     shrink_by_simulation,
-    sorted_eigh,
 )
 from eigenveil.postprocess.noise_spectrum import mapped_reach
 from helpers import refused
@@ -293,10 +293,10 @@ def test_what_is_kept_of_a_clear_direction_is_its_variance(mechanism):
     apart = {1.0: [], 1.2: []}
     for _ in range(250):
         release = np.diag(values) + MECHANISMS[mechanism](d, sd)(generator)
-        system = sorted_eigh(release)
+        system = Eigensystem(release)
         for factor, found in apart.items():
             kept = shrink(release, factor * sd**2, excess, system).shrunk_eigenvalues[0]
-            found.append(kept - system[1][0] ** 2 @ values)
+            found.append(kept - system.rows(1)[0] ** 2 @ values)
     assert abs(np.mean(apart[1.0])) < 0.0125 < -np.mean(apart[1.2])
 
 

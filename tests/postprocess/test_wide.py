@@ -1,5 +1,7 @@
 """What wide matrices need: blocks on all cores, no copies, and a solver for a few directions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,10 @@ from eigenveil.errors import CapacityError
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments import RowBound
 from eigenveil.moments.second_moments import SecondMoments
-from eigenveil.postprocess import spectrum
+from eigenveil.postprocess import ridge_from_covariance, shrink, spectrum
+from eigenveil.postprocess.entries import plain_error
+from eigenveil.postprocess.least_squares import LeastSquares
+from eigenveil.postprocess.multivariate import inverse
 from eigenveil.sampling import matrices as symmetric_module
 from eigenveil.sampling.matrices import mirror_upper, symmetric
 from eigenveil.sampling.randomness import secure_generator, seeded_generator
@@ -59,6 +64,79 @@ def test_the_solver_for_few_directions_agrees_with_the_full_one(monkeypatch, sig
     assert np.allclose(few[0], full[0], rtol=1e-12)
     assert np.allclose(few[1], full[1], atol=1e-9)
     assert np.array_equal(few[1], spectrum.sorted_eigh(matrix, 4)[1])  # one matrix has one answer
+
+
+WIDE = {
+    "noise": lambda d, generator: np.sort(generator.standard_normal(d)),
+    "a spike": lambda d, generator: np.append(generator.uniform(0, 1, d - 1), 1e6),
+    "ties": lambda d, generator: np.repeat([-1.0, 0.0, 2.0], [d // 2, d - d // 2 - 3, 3]),
+    "far from 1": lambda d, generator: 1e150 * generator.standard_normal(d),
+    "zero": lambda d, generator: np.zeros(d),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("count", [0, 2, 20, 200, 300])
+def test_an_eigensystem_is_what_numpy_finds_however_much_of_it_is_asked_for(name, count):
+    d, generator = 300, np.random.default_rng(4)
+    basis = np.linalg.qr(generator.standard_normal((d, d)))[0]
+    matrix = (basis * WIDE[name](d, generator)) @ basis.T
+    matrix = (matrix + matrix.T) / 2
+    system, size = spectrum.Eigensystem(matrix), max(float(np.abs(matrix).max()), 1e-300)
+    rows = system.rows(count)
+    assert np.allclose(system.values / size, np.linalg.eigvalsh(matrix)[::-1] / size, atol=1e-10)
+    assert np.allclose(rows @ rows.T, np.eye(count), atol=1e-11)
+    assert np.allclose((rows @ matrix - system.values[:count, None] * rows) / size, 0.0, atol=1e-10)
+    assert (np.abs(rows).max(axis=1) == rows.max(axis=1)).all()
+    columns = generator.standard_normal((d, 2))
+    along = system.coordinates(columns)
+    assert np.allclose(system.combined(along[:, 0]), columns[:, 0])
+    product = np.stack([system.combined(one) for one in (system.values / size * along.T)], axis=1)
+    assert np.allclose(product, matrix @ columns / size, atol=1e-9)
+    assert not np.allclose(system.combined(along[::-1, 0]), columns[:, 0])  # the control: in another order
+
+
+def test_few_directions_of_a_middle_width_take_no_decomposition_of_all(monkeypatch):
+    system = spectrum.Eigensystem(np.diag(np.arange(300.0)))
+    monkeypatch.setattr(spectrum.lapack, "dstevd", lambda *arguments: pytest.fail("all eigenvectors"))
+    assert system.rows(20).shape == (20, 300)
+    assert not system.is_whole
+    with pytest.raises(pytest.fail.Exception, match="all eigenvectors"):
+        system.rows(100)
+
+
+@pytest.mark.parametrize("sd", [1e-4, 0.05, 0.3])
+def test_regressions_are_the_same_whether_all_eigenvectors_are_computed_or_few(monkeypatch, sd):
+    generator = np.random.default_rng(6)
+    basis = np.linalg.qr(generator.standard_normal((17, 17)))[0]
+    noise = generator.standard_normal((17, 17))
+    matrix = (basis * np.geomspace(5.0, 0.5, 17)) @ basis.T + sd / 3 * (noise + noise.T)
+    lever = 0.2 * generator.standard_normal(17)
+    error = replace(plain_error(17, sd**2, level=0.95), lever=lever, mean_bias=-(sd**2) * np.ones(17))
+
+    def numbers():
+        fit = LeastSquares(matrix, error, per_row=1e-4, population=True)
+        each = [(one.value, *one.interval, one.resolved_share) for one in fit.contrasts(np.eye(16), 2.0)]
+        ridge = ridge_from_covariance(matrix, shrink(matrix, sd**2), error)
+        return np.concatenate([np.ravel(each), fit.coef, fit.r2_interval(2.0), ridge.coef, [ridge.evidence, ridge.r2]])
+
+    whole = numbers()
+    monkeypatch.setattr(spectrum, "_DECOMPOSED_AT_ONCE", 1)
+    few = numbers()
+    assert np.allclose(few, whole, atol=1e-9)
+    assert not np.array_equal(few, whole)  # the control: they did go another way
+
+
+@pytest.mark.parametrize("above", [0, 1, 5, 6, 40])
+def test_the_inverse_is_that_of_the_raised_variances(above):
+    generator = np.random.default_rng(above)
+    basis = np.linalg.qr(generator.standard_normal((40, 40)))[0]
+    values = np.append(generator.uniform(2, 50, above), generator.uniform(0, 1, 40 - above))
+    values = np.sort(values)[::-1]
+    found = inverse(values, spectrum.Eigensystem((basis * values) @ basis.T), 1.0)
+    raised = (basis * np.maximum(values, 1.0)) @ basis.T
+    assert np.allclose(found @ raised, np.eye(40))
+    assert above == 40 or not np.allclose(found @ (basis * values) @ basis.T, np.eye(40))  # the control: not raised
 
 
 def test_a_width_beyond_memory_is_refused_before_anything_is_allocated():

@@ -76,7 +76,8 @@ class NoiseFacts:
         ((2, 3, 3), True, [0.0, 0.0])
         """
         d = self.n_features
-        noise = generator.standard_normal((count, d, d)) * math.sqrt(self.off_variance / 2)
+        noise = generator.standard_normal((count, d, d))
+        noise *= math.sqrt(self.off_variance / 2)  # in place: fresh memory takes longer than the numbers
         noise += noise.transpose(0, 2, 1).copy()
         first, second = generator.standard_normal((2, count))
         trace = math.sqrt(self.trace_variance) * first

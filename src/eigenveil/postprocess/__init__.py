@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .above_noise import NoiseTest, above_edges, simulated_edges
+    from .above_noise import NoiseTest, SimulatedEdges, above_edges
     from .fantope import SparseComponents, fantope_components, screened_components
     from .intervals import eigenvalue_intervals
     from .noise_spectrum import NoiseDraw, edge_quantile
     from .regression import RidgeFit, ridge_from_covariance
     from .shrinkage import Shrunk, project_psd, shrink, shrink_by_simulation
-    from .spectrum import sorted_eigh, top_components
+    from .spectrum import Eigensystem, sorted_eigh, top_components
 
 
 __all__ = [
+    "Eigensystem",
     "NoiseDraw",
     "NoiseTest",
     "RidgeFit",
     "Shrunk",
+    "SimulatedEdges",
     "SparseComponents",
     "above_edges",
     "edge_quantile",
@@ -32,16 +34,17 @@ __all__ = [
     "screened_components",
     "shrink",
     "shrink_by_simulation",
-    "simulated_edges",
     "sorted_eigh",
     "top_components",
 ]
 
 _HOMES = {
+    "Eigensystem": "spectrum",
     "NoiseDraw": "noise_spectrum",
     "NoiseTest": "above_noise",
     "RidgeFit": "regression",
     "Shrunk": "shrinkage",
+    "SimulatedEdges": "above_noise",
     "SparseComponents": "fantope",
     "edge_quantile": "noise_spectrum",
     "eigenvalue_intervals": "intervals",
@@ -51,7 +54,6 @@ _HOMES = {
     "screened_components": "fantope",
     "shrink": "shrinkage",
     "shrink_by_simulation": "shrinkage",
-    "simulated_edges": "above_noise",
     "sorted_eigh": "spectrum",
     "above_edges": "above_noise",
     "top_components": "spectrum",

@@ -15,6 +15,8 @@ ABOVE_NOISE = "above_noise"
 """What `n_components` may be in place of a number."""
 # Any number of draws from 1/alpha - 1 on keeps the bound; more of them lose less power.
 _DRAWS, _DRAWS_WIDE, _WIDE = 99, 39, 100
+# Numbers that are drawn at once.
+_AT_ONCE = 2**17
 
 
 @dataclass(frozen=True)
@@ -145,15 +147,8 @@ def edges_from_few_draws(
         yield edge
 
 
-def simulated_edges(
-    rows: FloatArray,
-    noise_draws: NoiseDraws,
-    *,
-    alpha: float = 0.05,
-    draws: int | None = None,
-    generator: np.random.Generator | None = None,
-) -> Iterator[float]:
-    """Yield the edges of the noise N on M = A + N, from many draws of it.
+class SimulatedEdges:
+    """The edges of the noise N on M = A + N, from many draws of it, which are made as they are needed.
 
     Parameters
     ----------
@@ -183,28 +178,58 @@ def simulated_edges(
     ...     return 0.01 * (entries + entries.swapaxes(1, 2)) / np.sqrt(2)
     >>> release = np.diag([1.0, 0.5] + 18 * [0.0]) + draws(np.random.default_rng(0), 1)[0]
     >>> values, vectors = np.linalg.eigh(release)
-    >>> above_edges(values[::-1], simulated_edges(vectors.T[::-1], draws)).count
-    2
+    >>> edges = SimulatedEdges(vectors.T[::-1], draws)
+    >>> above_edges(values[::-1], edges).count, edges.are_passed(0.05, 2)
+    (2, False)
     """
-    d = len(rows)
-    draws = (_DRAWS if d <= _WIDE else _DRAWS_WIDE) if draws is None else draws
-    rank = math.ceil(round((1 - alpha) * (draws + 1), 9))
-    if not 0 < alpha < 1 or rank > draws:
-        raise InvalidParameterError("alpha must lie between 0 and 1, and draws must be at least 1/alpha - 1.")
-    generator = np.random.default_rng(SIMULATION_SEED) if generator is None else generator
-    with one_blas_thread():
-        if d <= _WIDE:
-            blocks = rows @ noise_draws(generator, draws) @ rows.T
-        else:  # one after the other, each of which takes memory for several
-            noises = [noise_draws(generator, 1)[0] for _ in range(draws)]
-    edge = math.inf
-    for k in range(d):
-        # Ranks 0, 1, 2, 4, 8, ...: each block size serves until there are twice as many.
-        if k & (k - 1) == 0:
-            with one_blas_thread():
-                if d <= _WIDE:
-                    tops = np.linalg.eigvalsh(blocks[:, k:, k:])[:, -1].tolist()
-                else:
-                    tops = [largest_eigenvalue(noise, rows[:k]) for noise in noises]
-            edge = sorted(tops)[rank - 1]
-        yield edge
+
+    def __init__(
+        self,
+        rows: FloatArray,
+        noise_draws: NoiseDraws,
+        *,
+        alpha: float = 0.05,
+        draws: int | None = None,
+        generator: np.random.Generator | None = None,
+    ) -> None:
+        self._rows, self._noise_draws, self._drawn = rows, noise_draws, list[FloatArray]()
+        self._found: dict[int, list[list[float]]] = {}
+        self._draws = (_DRAWS if len(rows) <= _WIDE else _DRAWS_WIDE) if draws is None else draws
+        self._rank = math.ceil(round((1 - alpha) * (self._draws + 1), 9))
+        if not 0 < alpha < 1 or self._rank > self._draws:
+            raise InvalidParameterError("alpha must lie between 0 and 1, and draws must be at least 1/alpha - 1.")
+        self._generator = np.random.default_rng(SIMULATION_SEED) if generator is None else generator
+
+    def __iter__(self) -> Iterator[float]:
+        """Yield the edges beside none, one, two, ... of the eigenvectors."""
+        edge = math.inf
+        for k in range(len(self._rows)):
+            # Ranks 0, 1, 2, 4, 8, ...: each block size serves until there are twice as many.
+            if k & (k - 1) == 0:
+                edge = sorted(self._tops(k))[self._rank - 1]
+            yield edge
+
+    def are_passed(self, value: float, k: int) -> bool:
+        """Return whether a value is above the edge beside k eigenvectors: where it is not, few draws tell."""
+        left = self._draws - self._rank
+        for top in self._tops(1 << (k.bit_length() - 1) if k else 0):
+            left -= top >= value
+            if left < 0:
+                return False
+        return True
+
+    def _tops(self, k: int) -> Iterator[float]:
+        """Yield the largest eigenvalues of all draws beside the first k eigenvectors."""
+        rows, found = self._rows, self._found.setdefault(k, [])
+        at_once = max(1, _AT_ONCE // rows.size)
+        for place, done in enumerate(range(0, self._draws, at_once)):
+            if place == len(found):
+                with one_blas_thread():
+                    if place == len(self._drawn):
+                        noise = self._noise_draws(self._generator, min(at_once, self._draws - done))
+                        self._drawn.append(rows @ noise @ rows.T if len(rows) <= _WIDE else noise)
+                    if len(rows) <= _WIDE:
+                        found.append(np.linalg.eigvalsh(self._drawn[place][:, k:, k:])[:, -1].tolist())
+                    else:
+                        found.append([largest_eigenvalue(noise, rows[:k]) for noise in self._drawn[place]])
+            yield from found[place]

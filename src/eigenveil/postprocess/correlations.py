@@ -115,7 +115,10 @@ class SignCorrelation:
     def noise(self, error: FloatArray) -> FloatArray:
         """Return what errors of the Kendall matrix are in `matrix`, for intervals; nothing on the diagonal."""
         by_ties = self.tie_slope * np.diagonal(error, axis1=-2, axis2=-1)[..., None]
-        return np.asarray(error * self.cautious_ratio + by_ties + by_ties.swapaxes(-1, -2))
+        found = error * self.cautious_ratio
+        found += by_ties
+        found += by_ties.swapaxes(-1, -2)
+        return found
 
 
 def correlation_from_signs(

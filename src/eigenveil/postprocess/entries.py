@@ -46,8 +46,8 @@ class MatrixError:
         The variance of an entry of N beside the diagonal, and the covariance of two on it.
     extra : ndarray of shape (d,)
         What the variance of a diagonal entry has beyond 2 beside + shared: 0 for noise invariant under rotations.
-    per_row : ndarray of shape (d, d)
-        What a relative error of the number of rows takes from M.
+    per_row : ndarray of shape (d, d) or None
+        What a relative error of the number of rows takes from M; None where that number is public.
     count, count_shared : float
         The variance of that relative error, and its covariance with a diagonal entry of N.
     mean : float
@@ -69,7 +69,7 @@ class MatrixError:
     beside: float
     shared: float
     extra: FloatArray
-    per_row: FloatArray
+    per_row: FloatArray | None
     count: float
     count_shared: float
     mean: float
@@ -86,19 +86,18 @@ class MatrixError:
             traces=self.traces[positions] if self.traces.ndim == 1 else block_of(self.traces, positions),
             lever=self.lever[positions],
             extra=self.extra[positions],
-            per_row=block_of(self.per_row, positions),
+            per_row=None if self.per_row is None else block_of(self.per_row, positions),
             mean_bias=self.mean_bias[positions],
         )
 
     def divided(self, sizes: FloatArray) -> "MatrixError":
         """Return the error of the matrix of features that are divided by `sizes`."""
-        ratio = np.outer(sizes, sizes)
         return replace(
             self,
-            traces=self.traces / (sizes**2 if self.traces.ndim == 1 else ratio),
+            traces=self.traces / (sizes**2 if self.traces.ndim == 1 else np.outer(sizes, sizes)),
             lever=self.lever / sizes,
             extra=self.extra / sizes**4,
-            per_row=self.per_row / ratio,
+            per_row=None if self.per_row is None else self.per_row / np.outer(sizes, sizes),
             mean_bias=self.mean_bias / sizes**2,
         )
 
@@ -112,10 +111,19 @@ class MatrixError:
         return np.diag(self.traces) if self.traces.ndim == 1 else self.traces
 
     @property
+    def own_traces(self) -> FloatArray:
+        """The diagonal of the traces."""
+        return self.traces if self.traces.ndim == 1 else np.diag(self.traces)
+
+    @property
+    def sizes(self) -> FloatArray:
+        """The diagonal of G."""
+        return np.asarray(self.own_traces + self.lever**2)
+
+    @property
     def total(self) -> float:
         """The trace of G."""
-        own = self.traces if self.traces.ndim == 1 else np.diag(self.traces)
-        return float(own.sum() + self.lever @ self.lever)
+        return float(self.sizes.sum())
 
     def traces_times(self, weights: FloatArray) -> FloatArray:
         """Return the traces times a vector."""
@@ -128,13 +136,14 @@ class MatrixError:
         return rows[:k] @ self.traces @ rows.T, np.sum(rows @ self.traces * rows, axis=1)
 
     @property
-    def _even(self) -> bool:
+    def even(self) -> bool:
+        """Whether the traces are a multiple of the identity."""
         return self.traces.ndim == 1 and bool((self.traces == self.traces[0]).all())
 
     def product_sizes(self, p: int) -> FloatArray:
         """Return the eigenvalues of G of the first p features, ascending."""
         lever = self.lever[:p]
-        if self._even:
+        if self.even:
             return self.traces[:p] + np.append(np.zeros(p - 1), lever @ lever)
         return np.asarray(np.linalg.eigvalsh(self.products[:p, :p]))
 
@@ -146,20 +155,27 @@ class MatrixError:
         column[place] += self.traces[place]
         return np.asarray(column)
 
-    def largest_product(self, basis: FloatArray) -> float:
-        """Return the largest b'Gb over b of length 1 in the span of an orthonormal basis of the first features."""
-        lever = self.lever[: len(basis)] @ basis
-        if self._even:
+    def products_times(self, columns: FloatArray) -> FloatArray:
+        """Return G of the first features, as many as columns have rows, times the columns."""
+        p = len(columns)
+        own = self.traces[:p, None] * columns if self.traces.ndim == 1 else self.traces[:p, :p] @ columns
+        return np.asarray(own + np.outer(self.lever[:p], self.lever[:p] @ columns))
+
+    def largest_product(self, beside: FloatArray) -> float:
+        """Return the largest b'Gb over b of length 1 orthogonal to an orthonormal basis, both of the first features."""
+        p = len(beside)
+        lever = self.lever[:p] - beside @ (self.lever[:p] @ beside)
+        if self.even:
             return float(self.traces[0] + lever @ lever)
-        products = self.products[: len(basis), : len(basis)]
-        return float(np.linalg.eigvalsh(basis.T @ products @ basis)[-1])
+        part = self.products[:p, :p] - beside @ (beside.T @ self.products[:p, :p])
+        return float(np.linalg.eigvalsh(part - (part @ beside) @ beside.T)[-1])
 
     def inverse_product_root(self, p: int) -> Callable[[FloatArray], FloatArray] | None:
         """Return the product with R = G^(-1/2) of the first p features; None where it has no closed form.
 
         For G = t (I + mm') that is R = t^(-1/2) (I - mm'/(r + r^2)), where r^2 = 1 + |m|^2.
         """
-        if not self._even:
+        if not self.even:
             return None
         size = 1 / math.sqrt(float(self.traces[0]))
         lever = size * self.lever[:p]
@@ -172,15 +188,31 @@ class MatrixError:
         return product
 
     def entry_variances(self) -> FloatArray:
-        """Return the variance of the error of every entry."""
-        sizes = np.diag(self.products)
-        squares = np.outer(sizes, sizes) + self.products**2 - 2 * np.outer(self.lever, self.lever) ** 2
-        traces = self._entry_traces
-        variances = self.beside * squares + self.shared * traces**2 + self._of_count(self.per_row, traces)
-        # The noise of the mean enters squared too.
-        variances += np.outer(self.mean_bias, self.mean_bias)
-        variances[np.diag_indices_from(variances)] += self.mean_bias**2 + self.extra
-        return np.asarray(np.maximum(variances, 0.0))
+        """Return the variance of the error of every entry.
+
+        That is t^2 (G_ii G_jj + G_ij^2 - 2 k_ij^2) + s T_ij^2 for traces T and k_ij = x_i x_j, and what the errors of
+        the mean, squared, and of the number of rows add. Beside the diagonal G is k where traces have nothing there.
+        """
+        squares = self.lever**2
+        whole = self.traces.ndim == 2
+        found = sum_of_products(
+            (self.beside, self.sizes, self.sizes),
+            (-2 * self.beside if whole else -self.beside, squares, squares),
+            (1.0, self.mean_bias, self.mean_bias),
+        )
+        if whole:
+            found += self.beside * self.products**2 + self.shared * self.traces**2
+        if self.per_row is not None:
+            found += self._of_count(self.per_row, self._entry_traces)
+        found.flat[:: len(found) + 1] = self.diagonal_variances()
+        return np.asarray(np.maximum(found, 0.0, out=found))
+
+    def diagonal_variances(self) -> FloatArray:
+        """Return the variances of the errors on the diagonal."""
+        own = self.own_traces
+        found = 2 * self.beside * (self.sizes**2 - self.lever**4) + self.shared * own**2 + self.extra
+        found += 2 * self.mean_bias**2  # the noise of the mean enters squared too
+        return np.maximum(found if self.per_row is None else found + self._of_count(np.diag(self.per_row), own), 0.0)
 
     def variance(self, weights: FloatArray) -> float:
         """Return the variance of the error of sum_ij weights_ij M_ij, for symmetric weights."""
@@ -189,8 +221,10 @@ class MatrixError:
         trace = float(np.trace(product)) - centred
         squares = float(np.sum(product * product.T)) - centred**2
         own = float(self.extra @ np.diag(weights) ** 2)
-        counted = float(self._of_count(np.asarray(np.sum(weights * self.per_row)), np.asarray(trace)))
-        return max(0.0, 2 * self.beside * squares + self.shared * trace**2 + own + counted)
+        found = 2 * self.beside * squares + self.shared * trace**2 + own
+        if self.per_row is not None:
+            found += float(self._of_count(np.asarray(np.sum(weights * self.per_row)), np.asarray(trace)))
+        return max(0.0, found)
 
     def variance_along(self, weights: FloatArray) -> float:
         """Return the variance of the error of w'Mw for a vector of weights w."""
@@ -209,15 +243,27 @@ class MatrixError:
         """Return f, B and S of the same covariance, f G + B S B', but for what is extra on its diagonal."""
         traces, lever = self.traces_times(weights), self.lever * (self.lever @ weights)
         towards = traces + lever
-        columns = np.column_stack([towards, lever, traces, self.per_row @ weights])
+        counted = np.zeros_like(lever) if self.per_row is None else self.per_row @ weights
+        columns = np.column_stack([towards, lever, traces, counted])
         covariance = np.diag([self.beside, -2 * self.beside, self.shared, self.count])
         covariance[2, 3] = covariance[3, 2] = -self.count_shared
         return self.beside * float(weights @ towards), columns, covariance
 
-    def _of_count(self, counted: FloatArray, traces: FloatArray) -> FloatArray | float:
-        if self.count == self.count_shared == 0:  # a public number of rows
-            return 0.0
+    def _of_count(self, counted: FloatArray, traces: FloatArray) -> FloatArray:
         return np.asarray(self.count * counted**2 - 2 * self.count_shared * counted * traces)
+
+
+def sum_of_products(*terms: tuple[float, FloatArray, FloatArray]) -> FloatArray:
+    """Return the sum of f a_i b_j over factors f and vectors a, b: by one product, in which memory is passed once.
+
+    Examples
+    --------
+    >>> sum_of_products((1.0, np.ones(2), np.ones(2)), (2.0, np.array([0.0, 1.0]), np.array([1.0, 0.0])))
+    array([[1., 1.],
+           [3., 1.]])
+    """
+    factors, left, right = zip(*terms, strict=True)
+    return np.asarray((np.stack(left, axis=1) * factors) @ np.stack(right))
 
 
 def covariance_intervals(matrix: FloatArray, error: MatrixError, *, sampled: float = 0.0) -> FloatArray:
@@ -241,19 +287,35 @@ def covariance_intervals(matrix: FloatArray, error: MatrixError, *, sampled: flo
     >>> covariance_intervals(np.diag([2.0, 1.0]), error)[0, 0].round(3)
     array([1.723, 2.277])
     """
-    middle = matrix - np.diag(error.mean_bias)
-    reach = half_widths(middle, error, sampled)
-    return np.stack([middle - reach, middle + reach], axis=-1)
+    middle = _unbiased(matrix, error)
+    return _about(middle, half_widths(middle, error, sampled))
+
+
+def _unbiased(matrix: FloatArray, error: MatrixError) -> FloatArray:
+    found = matrix.copy()
+    found.flat[:: len(found) + 1] -= error.mean_bias
+    return found
+
+
+def _about(middle: FloatArray, reach: FloatArray) -> FloatArray:
+    """Return the ends of intervals, all lower ones together in memory: they are passed over one after the other."""
+    ends = np.empty((2, *middle.shape))
+    np.subtract(middle, reach, out=ends[0])
+    np.add(middle, reach, out=ends[1])
+    return np.moveaxis(ends, 0, -1)
 
 
 def half_widths(middle: FloatArray, error: MatrixError, sampled: float) -> FloatArray:
     """Return half of the length of the interval of every entry."""
     beside, diagonal = error.quantiles
-    quantiles = np.full_like(middle, beside)
-    np.fill_diagonal(quantiles, diagonal)
-    sizes = np.maximum(np.diag(middle), 0.0)
-    sampling = sampled * (np.outer(sizes, sizes) + middle**2)
-    return np.asarray(np.sqrt(quantiles**2 * error.entry_variances() + error.normal**2 * sampling))
+    squares = error.entry_variances()
+    on_it = diagonal**2 * squares.diagonal()
+    squares *= beside**2
+    squares.flat[:: len(squares) + 1] = on_it
+    if sampled:
+        sizes = np.maximum(np.diag(middle), 0.0)
+        squares += error.normal**2 * sampled * (np.outer(sizes, sizes) + middle**2)
+    return np.sqrt(squares, out=squares)
 
 
 def correlation_intervals(
@@ -276,33 +338,50 @@ def correlation_intervals(
     array([0.488, 0.512])
     """
     found = _correlations(matrix, error)
-    reach = np.sqrt(error.quantiles[0] ** 2 * found.noise + error.normal**2 * sampled * (1 - found.r**2) ** 2)
-    ends = np.stack([found.r - reach, found.r + reach], axis=-1)
-    if found.lost.any():
-        ends[found.lost] = _extremes(found.middle, half_widths(found.middle, wider, sampled))[found.lost]
-    ends = np.clip(ends, -1.0, 1.0)
+    if found.hidden.any():
+        extremes = _extremes(found.middle, half_widths(found.middle, wider, sampled))
+    if found.hidden.all():
+        ends = extremes
+    else:
+        reach = error.quantiles[0] ** 2 * found.noise
+        if sampled:
+            reach += error.normal**2 * sampled * (1 - found.r**2) ** 2
+        ends = _about(found.r, np.sqrt(reach, out=reach))
+        if found.hidden.any():
+            ends[found.lost] = extremes[found.lost]
+    np.clip(ends, -1.0, 1.0, out=ends)
     ends[np.diag_indices(len(matrix))] = 1.0
-    return np.asarray(ends)
+    return ends
 
 
 @dataclass(frozen=True, eq=False)
 class _Correlations:
-    """Raw correlations with the variance of their noise; `lost` where a variance is too close to its noise."""
+    """Raw correlations with the variance of their noise; `lost` with features whose variance is close to its noise."""
 
     middle: FloatArray
+    error: MatrixError
     sizes: FloatArray
-    r: FloatArray
-    noise: FloatArray
-    lost: NDArray[np.bool_]
+    hidden: NDArray[np.bool_]
+
+    @property
+    def lost(self) -> NDArray[np.bool_]:
+        return np.asarray(self.hidden[:, None] | self.hidden)
+
+    @cached_property
+    def r(self) -> FloatArray:
+        found = np.outer(self.sizes, self.sizes)
+        return np.clip(np.divide(self.middle, found, out=found), -1.0, 1.0, out=found)
+
+    @cached_property
+    def noise(self) -> FloatArray:
+        return _correlation_variances(self.r, self.error.divided(self.sizes))
 
 
 def _correlations(matrix: FloatArray, error: MatrixError) -> _Correlations:
-    middle = matrix - np.diag(error.mean_bias)
+    middle = _unbiased(matrix, error)
     variances = np.diag(middle)
-    hidden = ~(variances > DETERMINED_FROM * np.sqrt(np.diag(error.entry_variances())))
-    sizes = np.sqrt(np.where(hidden, 1.0, variances))
-    r = np.clip(middle / np.outer(sizes, sizes), -1.0, 1.0)
-    return _Correlations(middle, sizes, r, _correlation_variances(r, error.divided(sizes)), hidden[:, None] | hidden)
+    hidden = ~(variances > DETERMINED_FROM * np.sqrt(error.diagonal_variances()))
+    return _Correlations(middle, error, np.sqrt(np.where(hidden, 1.0, variances)), hidden)
 
 
 def correlation_errors(matrix: FloatArray, error: MatrixError, sampled: float) -> tuple[FloatArray, FloatArray]:
@@ -328,15 +407,15 @@ def largest_correlation_error(matrix: FloatArray, error: MatrixError, sampled: f
     entries = half_widths(found.middle, ones, sampled)
     deviations = np.sqrt(found.noise + sampled * (1 - found.r**2) ** 2)
     beside = ~np.eye(len(matrix), dtype=bool)
-    bias, kept, lost = np.diag(error.mean_bias), beside & ~found.lost, found.lost | ~beside
+    kept, lost = beside & ~found.lost, found.lost | ~beside
 
     def largest(drawn: FloatArray) -> float:
-        centred = drawn - bias
+        centred = _unbiased(drawn, error)
         scaled = centred / np.outer(found.sizes, found.sizes)
         own = np.diag(scaled)
         moved = scaled - found.r / 2 * (own[:, None] + own)
         worst = _largest_ratio(moved[kept], deviations[kept])
-        return max(worst, _largest_ratio(centred[lost], entries[lost])) if found.lost.any() else worst
+        return max(worst, _largest_ratio(centred[lost], entries[lost])) if found.hidden.any() else worst
 
     return largest
 
@@ -347,23 +426,31 @@ def _largest_ratio(errors: FloatArray, deviations: FloatArray) -> float:
 
 
 def _correlation_variances(r: FloatArray, error: MatrixError) -> FloatArray:
-    """Return the variances of N_ij - r/2 (N_ii + N_jj), of the noise of features divided by their deviations."""
-    G, own = error.products, np.diag(error.products)
-    k = np.outer(error.lever, error.lever)
-    beside = np.outer(own, own) / 2 + G**2 / 2 - k**2
-    itself = own**2 - np.diag(k) ** 2
-    with_own = own[:, None] * G - k * np.diag(k)[:, None]
-    both = itself[:, None] + itself + 2 * (G**2 - np.outer(np.diag(k), np.diag(k)))
-    squares = beside + r**2 / 4 * both - r * (with_own + with_own.T)
+    """Return the variances of N_ij - r/2 (N_ii + N_jj), of the noise of features divided by their deviations.
 
-    def combined(each: FloatArray) -> FloatArray:
-        diagonal = np.diag(each)
-        return np.asarray(each - r / 2 * (diagonal[:, None] + diagonal))
-
-    traces, counted = combined(error._entry_traces), combined(error.per_row)
-    found = 2 * error.beside * squares + error.shared * traces**2 + error._of_count(counted, traces)
-    found += r**2 / 4 * (error.extra[:, None] + error.extra)
-    return np.asarray(np.maximum(found, 0.0))
+    They are a + b r + c r^2, where a, b and c are sums of few products of vectors, as far as traces have nothing beside
+    the diagonal; what is on the diagonal is not used.
+    """
+    t, s, lever, sizes, own = error.beside, error.shared, error.lever, error.sizes, error.own_traces
+    ones, squares, itself = np.ones_like(own), lever**2, error.sizes**2 - lever**4
+    each = t / 2 * itself + s / 4 * own**2 + error.extra / 4
+    found = sum_of_products((1.0, each, ones), (1.0, ones, each), (s / 2, own, own))
+    found *= r
+    found -= sum_of_products((2 * t, own * lever, lever), (2 * t, lever, own * lever))
+    found *= r
+    found += sum_of_products((t, sizes, sizes), (-t, squares, squares))
+    if error.traces.ndim == 2:
+        T, k = error.traces - np.diag(own), np.outer(lever, lever)
+        gained = T * (T + 2 * k)  # G^2 - k^2
+        with_own = T * sizes[:, None]
+        found += 2 * t * (gained / 2 + r**2 / 2 * gained - r * (with_own + with_own.T))
+        found += s * T * (T - r * (own[:, None] + own))
+    if error.per_row is not None:
+        counted, traces = (
+            each - r / 2 * (np.diag(each)[:, None] + np.diag(each)) for each in (error.per_row, error._entry_traces)
+        )
+        found += error._of_count(counted, traces)
+    return np.asarray(np.maximum(found, 0.0, out=found))
 
 
 def _extremes(middle: FloatArray, reach: FloatArray) -> FloatArray:
@@ -371,20 +458,21 @@ def _extremes(middle: FloatArray, reach: FloatArray) -> FloatArray:
     variances, deviations = np.diag(middle), np.diag(reach)
     least = np.sqrt(np.maximum(variances - deviations, 0.0))
     most = np.sqrt(np.maximum(variances + deviations, 0.0))
-    low, high = middle - reach, middle + reach
     small, large = np.outer(least, least), np.outer(most, most)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lower = np.where(low < 0, low / small, low / large)
-        upper = np.where(high > 0, high / small, high / large)
-    lower[(small <= 0) | np.isnan(lower)], upper[(small <= 0) | np.isnan(upper)] = -1.0, 1.0
-    return np.stack([lower, upper], axis=-1)
+    ends, nothing = _about(middle, reach), small <= 0
+    for place, sign in enumerate((-1.0, 1.0)):
+        end = ends[..., place]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            end /= np.where(sign * end > 0, small, large)
+        end[nothing | np.isnan(end)] = sign
+    return ends
 
 
 def plain_error(d: int, beside: float, *, level: float) -> MatrixError:
     """Return the error of a matrix plus symmetric Gaussian noise of variance `beside`, twice that on the diagonal."""
     normal = float(ndtri((1 + level) / 2))
-    none, nothing = np.zeros(d), np.zeros((d, d))
-    return MatrixError(np.ones(d), none, beside, 0.0, none, nothing, 0.0, 0.0, 0.0, none, 0.0, (normal, normal), normal)
+    none = np.zeros(d)
+    return MatrixError(np.ones(d), none, beside, 0.0, none, None, 0.0, 0.0, 0.0, none, 0.0, (normal, normal), normal)
 
 
 def sampling_variances(tau: FloatArray, comparisons: int, n_rows: int) -> FloatArray:

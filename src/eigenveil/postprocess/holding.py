@@ -24,5 +24,7 @@ def holding(ends: FloatArray, estimate: FloatArray, limits: Limits) -> FloatArra
     >>> holding(np.array([[-0.2, 0.3], [0.4, 1.3]]), np.array([0.1, 0.2]), (0.0, 1.0)).tolist()
     [[0.0, 0.3], [0.2, 1.0]]
     """
-    low, high = np.moveaxis(np.clip(ends, *limits), -1, 0)
-    return np.stack([np.minimum(low, estimate), np.maximum(high, estimate)], axis=-1)
+    found = np.clip(ends, *limits)
+    np.minimum(found[..., 0], estimate, out=found[..., 0])
+    np.maximum(found[..., 1], estimate, out=found[..., 1])
+    return np.asarray(found)

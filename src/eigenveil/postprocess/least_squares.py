@@ -20,6 +20,7 @@ from ..limits import CORRELATION
 from ..numerics import FloatArray
 from .correlations import DETERMINED_FROM
 from .entries import MatrixError, block_of
+from .spectrum import Eigensystem
 
 # The second-order correction of the score may be this share of the smallest variance of the features, by experiment:
 # beyond it coverage falls below 0.93.
@@ -127,37 +128,54 @@ class LeastSquares:
     def __init__(
         self, matrix: FloatArray, error: MatrixError, *, per_row: float = 0.0, population: bool = False
     ) -> None:
-        self.matrix: FloatArray = matrix.copy()
-        self.matrix[np.diag_indices_from(matrix)] -= error.mean_bias
-        self.error, self.per_row, self.population = error, per_row, population
+        self._released, self.error, self.per_row, self.population = matrix, error, per_row, population
+        self._known: dict[int, FloatArray] = {}
         self.n_features = len(matrix) - 1
         self._quantile = max(error.quantiles)
         # Negative values of `extra` are left out, which is safe: they lower every variance.
         self._variance = error.beside + max(0.0, float(np.max(error.extra, initial=0.0)))
 
-    # Directions of the features, in units in which noise is the same in all of them.
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """M without the bias of a noisy mean."""
+        matrix = self._released.copy()
+        matrix.flat[:: len(matrix) + 1] -= self.error.mean_bias
+        return matrix
+
+    # Directions v of the features, in units in which noise is the same in all of them: v'Gv = 1.
 
     @cached_property
-    def _directions(self) -> tuple[FloatArray, FloatArray]:
+    def _system(self) -> Eigensystem | None:
+        root, p = self.error.inverse_product_root(self.n_features), self.n_features
+        return None if root is None else Eigensystem(root(root(self.matrix[:p, :p]).T))
+
+    @cached_property
+    def _of_uneven_noise(self) -> tuple[FloatArray, FloatArray]:
         p = self.n_features
-        matrix, root = self.matrix[:p, :p], self.error.inverse_product_root(p)
         try:
-            if root is None:
-                values, vectors = scipy.linalg.eigh(matrix, self.error.products[:p, :p])
-            else:
-                values, vectors = scipy.linalg.eigh(root(root(matrix).T), driver="evd", overwrite_a=True)
-                vectors = root(vectors)
+            values, vectors = scipy.linalg.eigh(self.matrix[:p, :p], self.error.products[:p, :p])
         except np.linalg.LinAlgError:  # a mean so far off that the features cannot be told apart beside it
             return np.zeros(p), np.eye(p)
         return values, vectors
 
-    @property
+    @cached_property
     def _values(self) -> FloatArray:
-        return self._directions[0]
+        """Variances along the directions, ascending."""
+        return self._of_uneven_noise[0] if self._system is None else self._system.values[::-1]
+
+    def _top(self, kept: NDArray[np.bool_]) -> FloatArray:
+        """Return the directions that are kept, which are those of the largest variances, as columns."""
+        count, root = int(np.sum(kept)), self.error.inverse_product_root(self.n_features)
+        if self._system is None or root is None:
+            return self._of_uneven_noise[1][:, kept]
+        if count not in self._known:
+            self._known[count] = root(self._system.rows(count)[::-1].T)
+        return self._known[count]
 
     @property
     def _vectors(self) -> FloatArray:
-        return self._directions[1]
+        """All directions as columns."""
+        return self._top(np.ones(self.n_features, np.bool_))
 
     @cached_property
     def bounded(self) -> bool:
@@ -197,21 +215,24 @@ class LeastSquares:
         """
         values = self._values[kept]
         more = self._variance * float(np.sum(1 / values)) + max(self._variance + self.error.shared, 0.0) / values
-        covariances, of_target, _ = self._along
-        return values + more, covariances[kept] + more * of_target[kept]
+        covariances, of_target, _ = self._along(kept)
+        return values + more, covariances + more * of_target
 
-    @cached_property
-    def _along(self) -> FloatArray:
-        """M_xy, its products G_xy and the lever of the features, in their directions."""
+    def _along(self, kept: NDArray[np.bool_]) -> FloatArray:
+        """M_xy, its products G_xy and the lever of the features, in some of their directions."""
         p = self.n_features
         columns = np.column_stack([self.matrix[:p, p], self.error.product_column(p)[:p], self.error.lever[:p]])
-        return np.asarray((self._vectors.T @ columns).T)
+        return np.asarray((self._top(kept).T @ columns).T)
 
     @cached_property
     def coef(self) -> FloatArray:
         """Coefficients: least squares, corrected for the bias of noise; 0 along directions that are not resolved."""
         slope, level = self._score(self._in_use)
-        return np.asarray(self._vectors[:, self._in_use] @ (level / slope))
+        return np.asarray(self._used @ (level / slope))
+
+    @cached_property
+    def _used(self) -> FloatArray:
+        return self._top(self._in_use)
 
     @cached_property
     def _towards(self) -> FloatArray:
@@ -220,14 +241,22 @@ class LeastSquares:
     @cached_property
     def _inverse(self) -> FloatArray:
         """The inverse of M_xx along the directions in use."""
-        vectors = self._vectors[:, self._in_use]
-        return np.asarray((vectors / self._score(self._in_use)[0]) @ vectors.T)
+        return np.asarray((self._used / self._score(self._in_use)[0]) @ self._used.T)
 
-    @cached_property
-    def _noise(self) -> FloatArray:
-        """The covariance of the noise of the score."""
-        p = self.n_features
-        return self.error.residual_covariance(self._towards)[:p, :p]
+    def _score_variances(self, weights: FloatArray | None = None) -> FloatArray:
+        """Return the variances of the noise of the score along sums of the directions in use; or along each of them.
+
+        Its covariance is fG + BSB', and what is extra on the diagonal; and V'GV = 1.
+        """
+        p, towards, vectors = self.n_features, self._towards, self._used.T
+        factor, columns, covariance = self.error.residual_terms(towards)
+        along, extra = vectors @ columns[:p], self.error.extra[:p] * towards[:p] ** 2
+        if weights is not None:
+            along, factor = weights @ along, factor * np.square(weights).sum(axis=1)
+        found = np.sum((along @ covariance) * along, axis=1) + factor
+        if extra.any():
+            found += np.square(vectors if weights is None else weights @ vectors) @ extra
+        return np.asarray(found)
 
     @cached_property
     def _residual_noise(self) -> float:
@@ -237,7 +266,8 @@ class LeastSquares:
     def _residual(self) -> float:
         """The variance of the target beside the fit."""
         # To second order least squares fit noise, by so much.
-        return float(self._towards @ self.matrix @ self._towards) + float(np.sum(self._inverse * self._noise))
+        fitted = self._score_variances() @ (1 / self._score(self._in_use)[0])
+        return float(self._towards @ self.matrix @ self._towards + fitted)
 
     # Contrasts of coefficients.
 
@@ -258,10 +288,10 @@ class LeastSquares:
         # The residual variance at most, as far as noise goes.
         residual = max(0.0, self._residual + self._quantile * self._residual_noise)
         sampling = self.error.normal**2 * self.per_row * residual * self.population
-        values, (noise, of_rows) = weights @ self.coef, self._errors(weights)
-        extents = self._extents_of(weights, self._in_use)
+        values, along = weights @ self.coef, weights @ self._used
+        (noise, of_rows), extents = self._errors(along), self._extents_of(along, self._in_use)
         unresolved = not self.bounded or None in extents
-        hidden = np.linalg.norm(weights @ self._hidden, axis=1) if unresolved else np.zeros(len(weights))
+        hidden = np.linalg.norm(self._hidden_part(weights.T), axis=0) if unresolved else np.zeros(len(weights))
         found = []
         for place, one in enumerate(extents):
             value = float(values[place])
@@ -270,12 +300,12 @@ class LeastSquares:
                 found.append(Estimate(value, one.interval(sampling), *errors, 1.0, math.inf))
                 continue
             c = weights[place]
-            (one,) = self._extents_of(c[None], self.resolved) if self.bounded else (one,)
+            (one,) = self._extents_of(c[None] @ self._top(self.resolved), self.resolved) if self.bounded else (one,)
             found.append(self._unresolved(c, float(hidden[place]), value, one, sampling, bound))
         return found
 
-    def _extents_of(self, weights: FloatArray, kept: NDArray[np.bool_]) -> list[_Extent | None]:
-        return list(self._extents(weights @ self._vectors, kept)) if kept.any() else [None] * len(weights)
+    def _extents_of(self, along: FloatArray, kept: NDArray[np.bool_]) -> list[_Extent | None]:
+        return list(self._extents(along, kept)) if kept.any() else [None] * len(along)
 
     def _unresolved(
         self, c: FloatArray, hidden: float, value: float, found: _Extent | None, sampling: float, bound: float | None
@@ -296,23 +326,34 @@ class LeastSquares:
             ends = found.interval(sampling, more) + ends * hidden * bound
         return Estimate(value, ends, math.inf, math.inf, share, sure)
 
+    def _beside(self, kept: NDArray[np.bool_]) -> FloatArray:
+        """Return an orthonormal basis of what is orthogonal to all directions that are not kept: of Gv, v'Gv = 1."""
+        return np.asarray(np.linalg.qr(self.error.products_times(self._top(kept)))[0])
+
     @cached_property
-    def _hidden(self) -> FloatArray:
-        """An orthonormal basis of the directions that are not resolved."""
-        return np.asarray(np.linalg.qr(self._vectors[:, ~self.resolved])[0])
+    def _beside_hidden(self) -> FloatArray:
+        return self._beside(self.resolved)
+
+    def _hidden_part(self, columns: FloatArray) -> FloatArray:
+        """Return the parts of columns in the span of the directions that are not resolved."""
+        if self.resolved.all():
+            return np.zeros_like(columns)
+        return np.asarray(columns - self._beside_hidden @ (self._beside_hidden.T @ columns))
 
     @cached_property
     def _longer(self) -> tuple[float, float]:
         """Return what coefficients of length B in hidden directions add to the noise: factors of B^2 and of B."""
-        if not self._hidden.size:
+        if self.resolved.all():
             return 0.0, 0.0
         of_target = self.error.product_column(self.n_features)[: self.n_features]
-        return self.error.largest_product(self._hidden), 2 * float(np.linalg.norm(self._hidden.T @ of_target))
+        longest = self.error.largest_product(self._beside_hidden)
+        return longest, 2 * float(np.linalg.norm(self._hidden_part(of_target)))
 
     @cached_property
     def _counted(self) -> FloatArray:
         """What an error of the number of rows takes from M, in the directions of the features."""
         p, P = self.n_features, self.error.per_row
+        assert P is not None
         return np.vstack([self._vectors.T @ P[:p, :p] @ self._vectors, P[p, :p] @ self._vectors])
 
     def _extents(self, contrasts: FloatArray, kept: NDArray[np.bool_]) -> Iterator[_Extent | None]:
@@ -324,7 +365,7 @@ class LeastSquares:
         """
         step = max(1, _AT_ONCE // len(kept))
         for start in range(0, len(contrasts), step):
-            yield from self._block_extents(contrasts[start : start + step, kept], kept)
+            yield from self._block_extents(contrasts[start : start + step], kept)
 
     def _block_extents(self, along: FloatArray, kept: NDArray[np.bool_]) -> list[_Extent | None]:
         error, p, a, q = self.error, self.n_features, self._variance, self._quantile**2
@@ -337,7 +378,7 @@ class LeastSquares:
         u = along / slope
         sizes = np.linalg.norm(u, axis=1)
         u /= np.where(sizes > 0, sizes, 1.0)[:, None]
-        _, of_target, lever = self._along[:, kept]
+        _, of_target, lever = self._along(kept)
         levered = u @ lever
         B, B_target = np.zeros((*u.shape, 3)), np.zeros((len(u), 3))
         B[..., 0], B[..., 1] = u, lever
@@ -377,13 +418,13 @@ class LeastSquares:
             found[place] = _Extent(middle, spread, allowance, q * a, score_variance)
         return found
 
-    def _errors(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _errors(self, along: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the standard errors of noise and of sampling, to first order, of each contrast."""
         if not self.bounded:
-            return np.full(len(weights), np.inf), np.full(len(weights), np.inf)
-        lean = weights @ self._inverse
-        noise = np.maximum(0.0, np.sum((lean @ self._noise) * lean, axis=1))
-        sampling = self.per_row * max(self._residual, self._residual_noise) * np.sum(weights * lean, axis=1)
+            return np.full(len(along), np.inf), np.full(len(along), np.inf)
+        lean = along / self._score(self._in_use)[0]
+        noise = np.maximum(0.0, self._score_variances(lean))
+        sampling = self.per_row * max(self._residual, self._residual_noise) * np.sum(along * lean, axis=1)
         return np.sqrt(noise), np.sqrt(sampling)
 
     # Fitted means.
@@ -401,11 +442,11 @@ class LeastSquares:
         """
         p, error, towards = self.n_features, self.error, self._towards
         slope = self.contrast(row - mean[:p], bound)
-        lean = np.append(self._inverse @ (mean[:p] - row), 0.0)
-        weights = (np.outer(lean, towards) + np.outer(towards, lean)) / 2
+        lean = np.append(self._used @ (((mean[:p] - row) @ self._used) / self._score(self._in_use)[0]), 0.0)
         apart = error.mean * float(towards @ towards) + error.count * float(towards @ mean) ** 2
         if error.constant:  # the noise of the mean is part of that of the matrix
-            apart += 4 * error.beside / error.constant * float(towards @ weights @ error.lever)
+            across = (towards @ lean) * (towards @ error.lever) + (towards @ towards) * (lean @ error.lever)
+            apart += 2 * error.beside / error.constant * float(across)
         by_slope = slope.noise_error if self.bounded else 0.0
         noise = max(0.0, by_slope**2 + apart)
         sampling = self.per_row * max(self._residual, self._residual_noise)
@@ -437,7 +478,7 @@ class LeastSquares:
         """
         p, error = self.n_features, self.error
         total = float(self.matrix[-1, -1])
-        if total <= _VISIBLE * math.sqrt(float(error.entry_variances()[-1, -1])):
+        if total <= _VISIBLE * math.sqrt(float(error.diagonal_variances()[-1])):
             return np.array([0.0, 1.0])
         edge = 2 * math.sqrt(self._variance) * (math.sqrt(p) + _BEYOND_EDGE)
         above = self._values > edge
@@ -447,8 +488,7 @@ class LeastSquares:
         if bound is None:
             return np.array([low, 1.0])
         # They may explain as much more as their variance allows.
-        hidden = np.linalg.qr(self._vectors[:, ~above])[0]
-        longest = error.largest_product(hidden) * bound**2
+        longest = error.largest_product(self._beside(above)) * bound**2
         more = longest * (max(float(self._values[~above][-1]), 0.0) + edge) / total
         return np.array([low, min(1.0, high + more)])
 
@@ -459,23 +499,26 @@ class LeastSquares:
         comes out too small by e'M_xx^(-1)e, where e is the noise of the residual.
         """
         p, error = self.n_features, self.error
-        vectors, values = self._vectors[:, above], self._values[above]
-        inverse = (vectors / values) @ vectors.T
-        towards = np.append(-inverse @ self.matrix[:p, p], 1.0)
-        product = inverse @ error.residual_covariance(towards)[:p, :p]
+        vectors, values = self._top(above), self._values[above]
+        towards = np.append(-vectors @ ((self.matrix[:p, p] @ vectors) / values), 1.0)
+        factor, columns, covariance = error.residual_terms(towards)
+        columns, roots = vectors.T @ columns[:p], np.sqrt(values)
+        product = factor * np.eye(len(values)) + columns @ covariance @ columns.T
+        product += (vectors.T * (error.extra[:p] * towards[:p] ** 2)) @ vectors
+        product /= np.outer(roots, roots)
         residual = float(towards @ self.matrix @ towards)
         weights = -np.outer(towards, towards) / total
         weights[-1, -1] += residual / total**2
         sampled = self.per_row * self.population
         each = sampled * residual / total
         r2 = 1 - (residual + float(np.trace(product))) / total - each * len(values)
-        noise = error.variance(weights) + 2 * float(np.sum(product * product.T)) / total**2
+        noise = error.variance(weights) + 2 * float(np.sum(product**2)) / total**2
         share = min(max(r2, 0.0), 1.0)
         chance = 4 * sampled * share * (1 - share) ** 2 + 2 * each**2 * len(values)
         square = self._quantile**2 * noise + error.normal**2 * chance
         # A larger share has a larger error than this one, from 0 on like its root: so the upper end solves
         # (r - r2)^2 = square + growth (r - share), and the lower end need not.
-        steepest = float(np.max(np.real(np.linalg.eigvals(product)))) / total
+        steepest = float(np.linalg.eigvalsh(product)[-1]) / total if len(values) else 0.0
         growth = 4 * (1 - share) ** 2 * (self._quantile**2 * steepest + error.normal**2 * each)
         below = share - r2
         inside = (growth / 2 - below) ** 2 + square - below**2
@@ -497,7 +540,7 @@ class LeastSquares:
             hidden = ~fit._resolved(self._quantile * wider)
             if not hidden.any():
                 break
-            weights = np.sum(np.square(fit._vectors[:, hidden]), axis=1) * np.diag(fit.error.products)[:-1]
+            weights = np.sum(np.square(fit._vectors[:, hidden]), axis=1) * fit.error.sizes[:-1]
             many = max(1, int(np.sum(hidden)) // 4)  # one by one where there are few
             gone = set(np.argsort(weights)[::-1][:many].tolist())
             kept = [feature for place, feature in enumerate(kept) if place not in gone]
@@ -507,8 +550,8 @@ class LeastSquares:
     def of(self, features: list[int]) -> "LeastSquares":
         """Return the same for some of the features."""
         columns = [*features, self.n_features]
-        matrix = block_of(self.matrix + np.diag(self.error.mean_bias), columns)
-        return LeastSquares(matrix, self.error.of(columns), per_row=self.per_row, population=self.population)
+        matrix, error = block_of(self._released, columns), self.error.of(columns)
+        return LeastSquares(matrix, error, per_row=self.per_row, population=self.population)
 
 
 def _below_one(products: FloatArray) -> NDArray[np.bool_]:

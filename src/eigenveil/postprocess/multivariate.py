@@ -13,7 +13,7 @@ import scipy.linalg
 from ..errors import InvalidParameterError
 from ..numerics import FloatArray
 from .shrinkage import compose
-from .spectrum import sorted_eigh
+from .spectrum import Eigensystem, sorted_eigh
 
 _TINY = 2.0**-40
 """Variances below this share of the largest are rounding."""
@@ -32,22 +32,32 @@ def inverse_root(covariance: FloatArray, floor: float = 0.0) -> FloatArray:
     return compose(1 / np.sqrt(_raised(values, floor)), rows)
 
 
-def inverse(values: FloatArray, rows: FloatArray, floor: float = 0.0) -> FloatArray:
+def inverse(values: FloatArray, system: Eigensystem, floor: float = 0.0) -> FloatArray:
     """Return the inverse of a positive semidefinite matrix, variances below `floor` raised to it.
+
+    Where few are above it, that is a multiple of the identity but for as many directions.
 
     Parameters
     ----------
-    values, rows
-        Its eigenvalues, descending, and eigenvectors as rows.
+    values : ndarray of shape (d,)
+        Its eigenvalues, descending.
+    system : Eigensystem
+        With its eigenvectors.
     floor : float
 
     Examples
     --------
-    >>> inverse(np.array([4.0, 0.01]), np.eye(2), floor=1.0)
+    >>> inverse(np.array([4.0, 0.01]), Eigensystem(np.diag([4.0, 0.01])), floor=1.0)
     array([[0.25, 0.  ],
            [0.  , 1.  ]])
     """
-    return compose(1 / _raised(values, floor), rows)
+    inverses = 1 / _raised(values, floor)
+    few = int(np.count_nonzero(inverses < inverses[-1]))
+    if few > values.size // 8:
+        return compose(inverses, system.rows())
+    found = -compose(inverses[-1] - inverses[:few], system.rows(few))
+    found.flat[:: values.size + 1] += inverses[-1]
+    return found
 
 
 def _raised(values: FloatArray, floor: float) -> FloatArray:

@@ -112,13 +112,14 @@ class _Ridge:
     """
 
     def __init__(self, moment: Shrunk, alpha: float) -> None:
-        self._moments, self._of_target = moment.shrunk_eigenvalues, moment.components[:, -1]
-        self._features = moment.components.copy()
-        self._features[:, -1] = 0.0
+        self._moments, self._system = moment.shrunk_eigenvalues, moment.system
+        target = np.zeros((self._moments.size, 1))
+        target[-1] = 1.0
+        self._of_target = self._system.coordinates(target)[:, 0]
         self._inverse = 1 / (self._moments + alpha)
         self._column = self._inverse * self._of_target
         self._corner = float(self._column @ self._of_target)
-        self.coef: FloatArray = (self._column @ self._features)[:-1] / -self._corner
+        self.coef: FloatArray = self._system.combined(self._column)[:-1] / -self._corner
 
     @property
     def target_moment(self) -> float:
@@ -130,17 +131,25 @@ class _Ridge:
 
     def fits(self, columns: FloatArray) -> FloatArray:
         """Return V'PSPV for covariances V with the features: on its diagonal, how much is fitted to each."""
-        solved = self._inverse[:, None] * (self._features @ columns)
+        solved = self._inverse[:, None] * self._along(columns)
         solved += np.outer(self._column, self.coef @ columns[:-1])
         return np.asarray((solved.T * self._moments) @ solved)
+
+    def _along(self, columns: FloatArray) -> FloatArray:
+        """Return the products of the eigenvectors with columns, as if they had nothing for the target."""
+        return self._system.coordinates(np.vstack([columns[:-1], np.zeros_like(columns[-1:])]))
 
     def fit_of_products(self, error: MatrixError) -> float:
         """Return the trace of PSPG, for the products G of an error: what is fitted to noise with that covariance."""
         coef = np.append(self.coef, 0.0)
         traces = error.traces_times(coef)
         weights = self._moments * self._inverse
-        found = float((weights * self._inverse) @ error.traces_along(self._features, 0)[1])
-        found += 2 * float((weights * self._column) @ (self._features @ traces))
+        if error.even:
+            sizes = error.traces[0] * (1 - self._of_target**2)
+        else:
+            sizes = error.traces_along(self._system.rows() * np.append(np.ones(coef.size - 1), 0.0), 0)[1]
+        found = float((weights * self._inverse) @ sizes)
+        found += 2 * float((weights * self._column) @ self._along(traces[:, None])[:, 0])
         found += self.residual_moment * self._corner**2 * float(coef @ traces)
         return max(0.0, found) + float(self.fits(error.lever[:, None])[0, 0])
 

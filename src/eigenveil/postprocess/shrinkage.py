@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidDataError
 from ..numerics import FloatArray, one_blas_thread
 from .noise_spectrum import SIMULATION_SEED, NoiseDraws, edge_quantile
-from .spectrum import sorted_eigh, threads_for
+from .spectrum import Eigensystem, threads_for
 
 # Half of the width over which the spectrum is smoothed, in standard deviations of the noise beside the diagonal.
 _WIDTH = 2.5
@@ -37,18 +37,27 @@ class Shrunk:
         De-biased estimates of the eigenvalues of A.
     shrunk_eigenvalues : ndarray of shape (d,)
         Eigenvalues of `covariance`: about u'Au for each released direction u, so below `eigenvalues` on top.
-    components : ndarray of shape (d, d)
-        Eigenvectors of the release, as rows.
+    system : Eigensystem
+        Of the release.
     """
 
     eigenvalues: FloatArray
     shrunk_eigenvalues: FloatArray
-    components: FloatArray
+    system: Eigensystem
+
+    @property
+    def components(self) -> FloatArray:
+        """Eigenvectors of the release, as rows."""
+        return self.system.rows()
 
     @cached_property
     def covariance(self) -> FloatArray:
         """The positive semidefinite estimate of A, of shape (d, d)."""
-        return compose(self.shrunk_eigenvalues, self.components)
+        values, least = self.shrunk_eigenvalues, float(self.shrunk_eigenvalues[-1])
+        above = int(np.count_nonzero(values > least))  # where noise is all there is, few of many
+        found = compose(values[:above] - least, self.system.rows(above))
+        found.flat[:: values.size + 1] += least
+        return found
 
 
 def project_psd(matrix: FloatArray) -> FloatArray:
@@ -61,15 +70,16 @@ def project_psd(matrix: FloatArray) -> FloatArray:
     >>> project_psd(np.diag([4.0, -1.0])).tolist()
     [[4.0, 0.0], [0.0, 0.0]]
     """
-    values, vectors = sorted_eigh(released_matrix(matrix))
-    return compose(np.maximum(values, 0.0), vectors)
+    system = Eigensystem(released_matrix(matrix))
+    kept = int(np.count_nonzero(system.values > 0))
+    return compose(system.values[:kept], system.rows(kept))
 
 
 def shrink(
     matrix: FloatArray,
     off_variance: float,
     excess: float = 0.0,
-    eigensystem: tuple[FloatArray, FloatArray] | None = None,
+    system: Eigensystem | None = None,
     *,
     keep_trace: bool = False,
 ) -> Shrunk:
@@ -81,8 +91,8 @@ def shrink(
         The released M = A + N, symmetric.
     off_variance, excess : float
         Of N, as in `NoiseFacts`.
-    eigensystem : (ndarray, ndarray), optional
-        What `sorted_eigh` gave for the matrix, where it is known already.
+    system : Eigensystem, optional
+        Of the matrix, where it is known already.
     keep_trace : bool
         Whether the noise is quiet on the trace, so that all estimates of eigenvalues add up to that of M, or to 0 where
         it is below.
@@ -106,11 +116,12 @@ def shrink(
     >>> bool(np.linalg.norm(estimate - truth) < 0.5 * np.linalg.norm(release - truth))
     True
     """
-    values, rows = sorted_eigh(released_matrix(matrix)) if eigensystem is None else eigensystem
+    system = Eigensystem(released_matrix(matrix)) if system is None else system
+    values = system.values
     d, total = values.size, _kept_total(values, keep_trace)
     plain = _nonnegative(values, total)
     if d == 1 or not off_variance > 0:
-        return Shrunk(plain, plain, rows)
+        return Shrunk(plain, plain, system)
     a, sd = d * off_variance, math.sqrt(off_variance)
     g = _smoothed_stieltjes(values, _WIDTH * sd)
     bent = 1 - excess * a * g * g
@@ -129,7 +140,7 @@ def shrink(
     step = (d - 1) / d
     shrunk = decreasing(plain + step * (chosen - plain), total)
     debiased = decreasing(plain + step * (before.real - plain), total)
-    return Shrunk(debiased, shrunk, rows)
+    return Shrunk(debiased, shrunk, system)
 
 
 def _smoothed_stieltjes(values: FloatArray, half_width: float) -> NDArray[np.complex128]:
@@ -154,7 +165,7 @@ def _smoothed_stieltjes(values: FloatArray, half_width: float) -> NDArray[np.com
 def shrink_by_simulation(
     matrix: FloatArray,
     noise_draws: NoiseDraws,
-    eigensystem: tuple[FloatArray, FloatArray] | None = None,
+    system: Eigensystem | None = None,
     *,
     keep_trace: bool = False,
 ) -> Shrunk:
@@ -162,7 +173,7 @@ def shrink_by_simulation(
 
     Parameters
     ----------
-    matrix, eigensystem, keep_trace
+    matrix, system, keep_trace
         As for `shrink`.
     noise_draws : callable
         Maps a generator and a number to so many draws of N. The distribution must be symmetric about 0.
@@ -176,7 +187,8 @@ def shrink_by_simulation(
     3. Move from max(eigenvalue, 0), or what is nearest with the trace that is kept, towards both by the factor
        (d - 2)/d, as James and Stein would.
     """
-    values, rows = sorted_eigh(released_matrix(matrix)) if eigensystem is None else eigensystem
+    system = Eigensystem(released_matrix(matrix)) if system is None else system
+    values, rows = system.values, system.rows()
     total = _kept_total(values, keep_trace)
     positive, step = _nonnegative(values, total), max(0.0, (values.size - 2) / values.size)
     with one_blas_thread():
@@ -188,7 +200,7 @@ def shrink_by_simulation(
         spread = (np.linalg.eigh(noise + np.diag(estimate))[1] ** 2).mean(axis=0).T[::-1]
     debiased = positive + step * (estimate - positive)
     shrunk = positive + step * (decreasing(spread @ estimate, total) - positive)
-    return Shrunk(debiased, shrunk, rows)
+    return Shrunk(debiased, shrunk, system)
 
 
 def released_matrix(matrix: FloatArray) -> FloatArray:
@@ -203,7 +215,7 @@ def released_matrix(matrix: FloatArray) -> FloatArray:
 
 def compose(values: FloatArray, rows: FloatArray) -> FloatArray:
     """Return the symmetric matrix with these eigenvalues, none of them below 0, and eigenvectors (as rows)."""
-    with threads_for(len(rows)):
+    with threads_for(rows.shape[1]):
         roots = rows.T * np.sqrt(values)
         return np.asarray(roots @ roots.T)  # half of the work of other products, and symmetric to the last bit
 
@@ -238,5 +250,5 @@ def _nonnegative(values: FloatArray, total: float | None) -> FloatArray:
     if total is None:
         return np.maximum(values, 0.0)
     levels = (np.cumsum(values) - total) / np.arange(1, values.size + 1)
-    above = np.flatnonzero(values > levels)  # none where the sum is 0
-    return np.maximum(values - levels[above[-1]], 0.0) if above.size else np.zeros_like(values)
+    above = np.flatnonzero(values > levels)  # none where the sum is 0, but for rounding
+    return np.maximum(values - levels[above[-1]], 0.0) if above.size and total > 0 else np.zeros_like(values)

@@ -1,10 +1,12 @@
 """Eigenvalues and eigenvectors of released matrices, with a fixed rule for order and sign."""
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
+from scipy.linalg import lapack
 
 from ..numerics import FloatArray, one_blas_thread
 
@@ -14,6 +16,8 @@ _WIDE, _RESTARTS = 2000, 100_000
 # Up to this width two threads are hardly quicker than one on quiet cores; on busy ones they wait for one another for
 # ten times as long as the work takes. On narrower matrices BLAS uses one thread by itself.
 _ONE_THREAD, _NARROW = 1024, 64
+# Up to this width all eigenvectors are as quick to have as a few; beyond, one in so many is as quick as a few.
+_DECOMPOSED_AT_ONCE, _FEW = 256, 8
 # Below this width all eigenvalues are as quick to have as the largest; and points that stand for a spectrum.
 _SMALL, _STEPS = 100, 120
 
@@ -21,6 +25,153 @@ _SMALL, _STEPS = 100, 120
 def threads_for(d: int) -> AbstractContextManager[None]:
     """Return the context in which BLAS has as many threads as pay for matrices of this width."""
     return one_blas_thread() if _NARROW <= d <= _ONE_THREAD else nullcontext()
+
+
+class Eigensystem:
+    """A symmetric matrix by its eigenvalues and eigenvectors, of which no more is computed than is asked for.
+
+    A matrix that is not narrow is reduced to a tridiagonal one, Q'MQ = T. Its eigenvalues then cost a third of a whole
+    decomposition, a few eigenvectors little more, and products with all of them the return to the matrix less.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (d, d)
+
+    Examples
+    --------
+    >>> system = Eigensystem(np.diag([1.0, 3.0, 2.0]))
+    >>> system.values, system.rows(1)
+    (array([3., 2., 1.]), array([[0., 1., 0.]]))
+    >>> system.coordinates(np.array([[1.0], [2.0], [0.0]])).ravel().tolist()
+    [2.0, 0.0, 1.0]
+    >>> system.combined(np.array([2.0, 0.0, 1.0])).tolist()
+    [1.0, 2.0, 0.0]
+    """
+
+    def __init__(self, matrix: FloatArray) -> None:
+        self._matrix = matrix
+
+    @cached_property
+    def _reduced(self) -> "_Tridiagonal | None":
+        """T and Q; None for a narrow matrix, and for numbers so far from 1 that their squares may be none."""
+        matrix = self._matrix
+        if len(matrix) <= _DECOMPOSED_AT_ONCE or not 1e-99 < max(float(matrix.max()), -float(matrix.min())) < 1e99:
+            return None
+        with threads_for(len(matrix)):
+            return _Tridiagonal(matrix)
+
+    @cached_property
+    def _whole(self) -> tuple[FloatArray, FloatArray]:
+        with threads_for(len(self._matrix)):
+            if self._reduced is not None:
+                return self._reduced.values, _with_signs(self._reduced.rows(len(self._matrix)))
+            # The same triangle, but in the order in which LAPACK reads: it would be copied across the grain else.
+            values, vectors = np.linalg.eigh(self._matrix.T, "U")  # NumPy's, which begins sooner
+            return values[::-1].copy(), _with_signs(vectors.T[::-1])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all eigenvectors are known already, or as quick to have as a few."""
+        return "_whole" in vars(self) or len(self._matrix) <= _DECOMPOSED_AT_ONCE
+
+    @property
+    def values(self) -> FloatArray:
+        """All eigenvalues, descending."""
+        return self._whole[0] if self._reduced is None else self._reduced.values
+
+    def rows(self, count: int | None = None) -> FloatArray:
+        """Return the eigenvectors of the largest eigenvalues, as rows; all of them by default.
+
+        The sign rule: the entry of largest magnitude in each row is positive.
+        """
+        if self.is_whole or self._reduced is None or count is None:
+            return self._whole[1][:count]
+        if count == 0:
+            return np.empty((0, len(self._matrix)))
+        with threads_for(len(self._matrix)):
+            return _with_signs(self._reduced.rows(count))
+
+    def leading(self, count: int) -> tuple[FloatArray, FloatArray]:
+        """Return the largest eigenvalues, and their eigenvectors as rows; a few of a wide matrix by themselves."""
+        d = len(self._matrix)
+        if d < _WIDE or count > d // 50 or self.is_whole:
+            return self.values[:count], self.rows(count)
+        values, vectors = _lanczos(self._matrix, count)
+        return values[::-1].copy(), _with_signs(vectors.T[::-1])
+
+    def coordinates(self, columns: FloatArray) -> FloatArray:
+        """Return the products of all eigenvectors, each of either sign, with columns."""
+        if self._reduced is None:
+            return np.asarray(self._whole[1] @ columns)
+        with threads_for(len(self._matrix)):
+            return self._reduced.coordinates(columns)
+
+    def combined(self, weights: FloatArray) -> FloatArray:
+        """Return the sum of all eigenvectors, of the signs of `coordinates`, with these weights."""
+        if self._reduced is None:
+            return np.asarray(weights @ self._whole[1])
+        with threads_for(len(self._matrix)):
+            return self._reduced.combined(weights)
+
+
+class _Tridiagonal:
+    """The tridiagonal T = Q'MQ of a wide matrix, Q as LAPACK's reflectors: they leave the first entry as it is."""
+
+    def __init__(self, matrix: FloatArray) -> None:
+        self._d = len(matrix)
+        work = int(lapack.dsytrd_lwork(self._d, lower=1)[0])
+        reduced, self._diagonal, self._beside, self._scalars, _ = lapack.dsytrd(matrix.T, lower=1, lwork=work)
+        self._reflectors: FloatArray = np.asfortranarray(reduced[1:, :-1])
+
+    @cached_property
+    def values(self) -> FloatArray:
+        values, failed = lapack.dsterf(self._diagonal, self._beside)
+        if failed:
+            raise np.linalg.LinAlgError("The eigenvalues did not converge.")
+        return np.asarray(values[::-1].copy())
+
+    @cached_property
+    def _vectors(self) -> FloatArray:
+        """All eigenvectors of T as columns, by ascending eigenvalues."""
+        _, vectors, failed = lapack.dstevd(self._diagonal, self._beside)
+        if failed:
+            raise np.linalg.LinAlgError("The eigenvectors did not converge.")
+        return np.asarray(vectors)
+
+    def rows(self, count: int) -> FloatArray:
+        d = self._d
+        if "_vectors" in vars(self) or count > d // _FEW:
+            vectors = self._vectors[:, d - count :]
+        else:
+            _, vectors = scipy.linalg.eigh_tridiagonal(
+                self._diagonal, self._beside, select="i", select_range=(d - count, d - 1)
+            )
+        rows = np.empty((count, d))
+        rows[:, 0], rows[:, 1:] = vectors[0, ::-1], self._turned(vectors[1:], "N").T[::-1]
+        return rows
+
+    def _turned(self, columns: FloatArray, transposed: str) -> FloatArray:
+        """Return Q or Q' times columns, all without the first entry."""
+        columns = np.array(columns, order="F")
+        work = (columns.shape[1] + 65) * 64  # the most that LAPACK uses, which it would tell for another copy
+        return np.asarray(
+            lapack.dormqr("L", transposed, self._reflectors, self._scalars, columns, work, overwrite_c=1)[0]
+        )
+
+    def coordinates(self, columns: FloatArray) -> FloatArray:
+        inner = np.vstack([columns[:1], self._turned(columns[1:], "T")])
+        return np.asarray((self._vectors.T @ inner)[::-1])
+
+    def combined(self, weights: FloatArray) -> FloatArray:
+        inner = self._vectors @ weights[::-1]
+        inner[1:] = self._turned(inner[1:, None], "N")[:, 0]
+        return np.asarray(inner)
+
+
+def _with_signs(rows: FloatArray) -> FloatArray:
+    """Return the rows, each with the sign of the rule."""
+    largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
+    return rows * np.where(largest < 0, -1.0, 1.0)
 
 
 def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[FloatArray, FloatArray]:
@@ -35,21 +186,7 @@ def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[Fl
     (array([3., 2.]), array([[0., 1., 0.],
            [0., 0., 1.]]))
     """
-    d = matrix.shape[0]
-    k = d if n_components is None else n_components
-    if d >= _WIDE and k <= d // 50:
-        values, vectors = _lanczos(matrix, k)
-    else:
-        with threads_for(d):
-            # The same triangle, but in the order in which LAPACK reads: it would be copied across the grain else.
-            if k > d // 4:  # divide and conquer is faster, unless only a few vectors are wanted
-                values, vectors = np.linalg.eigh(matrix.T, "U")  # NumPy's, which begins sooner
-            else:
-                subset = d - k, d - 1
-                values, vectors = scipy.linalg.eigh(matrix.T, lower=False, subset_by_index=subset, driver="evr")
-    rows = vectors.T[::-1][:k]
-    largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
-    return values[::-1][:k].copy(), rows * np.where(largest < 0, -1.0, 1.0)
+    return Eigensystem(matrix).leading(len(matrix) if n_components is None else n_components)
 
 
 def _lanczos(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
@@ -105,7 +242,7 @@ def surely_below(matrix: FloatArray, level: float) -> bool:
     if not (left.diagonal() > 0).all():
         return False
     with threads_for(d):
-        return bool(scipy.linalg.lapack.dpotrf(left.T, lower=True, clean=False, overwrite_a=True)[1] == 0)
+        return bool(lapack.dpotrf(left.T, lower=True, clean=False, overwrite_a=True)[1] == 0)
 
 
 def largest_eigenvalue(matrix: FloatArray, without: FloatArray) -> float:

@@ -296,7 +296,7 @@ def variances_along(
     reach = _Reach(excess, room)
     z = _Z if exact else _Z_APPROXIMATE
     if noise.draws is not None:
-        z *= float(stdtrit(noise.draws, 0.975)) / 1.96
+        z *= float(stdtrit(noise.draws, 0.975)) / 1.96  # a quantile of Student's distribution
     spare = 0.0 if exact else 1 / (d * (d + 1))  # the size of noise that is not Gaussian varies more
 
     # Each direction by itself. What pushes it away is on the side where more eigenvalues are.

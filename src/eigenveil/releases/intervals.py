@@ -368,7 +368,7 @@ class IntervalView:
             beside=beside,
             shared=shared,
             extra=np.full(d, extra),
-            per_row=matrix.row_matrix - np.outer(mean, mean),
+            per_row=matrix.row_matrix - np.outer(mean, mean) if any(count) else None,
             count=count[0],
             count_shared=count[1],
             mean=beside / constant**2 if constant else first,

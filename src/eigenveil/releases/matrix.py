@@ -30,7 +30,7 @@ from ..postprocess.correlations import (
 )
 from ..postprocess.entries import block_of
 from ..postprocess.shrinkage import Shrunk, project_psd, shrink, shrink_by_simulation
-from ..postprocess.spectrum import sorted_eigh
+from ..postprocess.spectrum import Eigensystem
 from .origin import Origin, Request
 
 # A number of rows from the corner of the matrix is distinguishable from noise beyond so many noise sds.
@@ -314,7 +314,8 @@ class MatrixView:
             raise InvalidDataError("This release has directions only, no matrix.")
         if not self._has_constant:
             return self._still(self._bordered)
-        return self._still(self._bordered[:-1, :-1] - np.outer(self.scaled_mean, self.scaled_mean))
+        products = np.outer(self.scaled_mean, self.scaled_mean)
+        return self._still(np.subtract(self._bordered[:-1, :-1], products, out=products))
 
     def _still(self, matrix: FloatArray) -> FloatArray:
         """Return a matrix with nothing for the features that are read as if all rows agreed in them."""
@@ -579,14 +580,14 @@ class MatrixView:
         return 1.0 if self.of_correlation else 0.0
 
     @cached_property
-    def eigensystem(self) -> tuple[FloatArray, FloatArray]:
-        """All eigenvalues of `scaled_matrix`, descending, and their eigenvectors as rows."""
-        return sorted_eigh(self.scaled_matrix)
+    def system(self) -> Eigensystem:
+        """Eigenvalues and eigenvectors of `scaled_matrix`, as far as they are asked for."""
+        return Eigensystem(self.scaled_matrix)
 
     @property
-    def is_decomposed(self) -> bool:
-        """Whether `eigensystem` is known already, so that it costs nothing more."""
-        return "eigensystem" in vars(self)
+    def eigensystem(self) -> tuple[FloatArray, FloatArray]:
+        """All eigenvalues of `scaled_matrix`, descending, and their eigenvectors as rows."""
+        return self.system.values, self.system.rows()
 
     # Shrinking may take longer than the fit, so it waits until somebody asks.
 
@@ -597,7 +598,7 @@ class MatrixView:
         # in other units.
         same = self.inverse_map is None and (self.of_correlation or self._one_scale)
         sharp = same and self.mechanism is not None and self.mechanism.sharp_trace
-        return self._shrunk(self.scaled_matrix, self.eigensystem, keep_trace=sharp or self.of_correlation)
+        return self._shrunk(self.scaled_matrix, self.system, keep_trace=sharp or self.of_correlation)
 
     def shrunk_block(self, positions: list[int]) -> Shrunk:
         """Return the shrunk matrix of some of the scaled features, in this order, from that block alone."""
@@ -606,7 +607,7 @@ class MatrixView:
     def _shrunk(
         self,
         matrix: FloatArray,
-        eigensystem: tuple[FloatArray, FloatArray] | None = None,
+        system: Eigensystem | None = None,
         positions: list[int] | None = None,
         keep_trace: bool = False,
     ) -> Shrunk:
@@ -616,13 +617,13 @@ class MatrixView:
             variance = (self.noise_sd or 0.0) ** 2
         if variance is not None:
             excess = 0.0 if self.noise_facts is None else self.noise_facts.excess * len(matrix) / self.n_features
-            return shrink(matrix, variance, excess, eigensystem, keep_trace=keep_trace)
+            return shrink(matrix, variance, excess, system, keep_trace=keep_trace)
 
         def draws(generator: np.random.Generator, count: int) -> FloatArray:
             noise = self.noise_draw(generator, count)
             return noise if positions is None else noise[:, positions][:, :, positions]
 
-        return shrink_by_simulation(matrix, draws, eigensystem, keep_trace=keep_trace)
+        return shrink_by_simulation(matrix, draws, system, keep_trace=keep_trace)
 
     @cached_property
     def _even_variance(self) -> float | None:
@@ -678,7 +679,8 @@ class MatrixView:
         """
         if not self.has_matrix:
             return None
-        return self.scaled_covariance / np.outer(self.scale, self.scale)
+        units = np.outer(self.scale, self.scale)
+        return np.divide(self.scaled_covariance, units, out=units)
 
     @property
     def correlation(self) -> FloatArray | None:
@@ -691,7 +693,8 @@ class MatrixView:
 def _scaled_to_ones(covariance: FloatArray) -> FloatArray:
     sizes = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     sizes[sizes == 0] = np.inf
-    return np.asarray(np.clip(covariance / np.outer(sizes, sizes), -1.0, 1.0))
+    found = np.outer(sizes, sizes)
+    return np.asarray(np.clip(np.divide(covariance, found, out=found), -1.0, 1.0, out=found))
 
 
 def _unit_diagonal(covariance: FloatArray) -> FloatArray:

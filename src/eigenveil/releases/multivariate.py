@@ -22,7 +22,7 @@ from ..postprocess.multivariate import (
     inverse_root,
     squared_distances,
 )
-from ..postprocess.spectrum import sorted_eigh
+from ..postprocess.spectrum import Eigensystem
 from .matrix import ABOUT_THE_MEAN, Columns, real_rows
 from .origin import ComponentsRequest, SparseRequest
 
@@ -128,10 +128,13 @@ def precision(release: "Release") -> FloatArray:
     """Return the inverse of the covariance in the units of the features, its variances at least those of the noise."""
     matrix = release.matrix
     if matrix.has_known_noise and not matrix.of_correlation and not release.origin.without_range:
-        system = matrix.estimate.shrunk_eigenvalues, matrix.estimate.components  # which nothing was changed in since
+        values, system = matrix.estimate.shrunk_eigenvalues, matrix.system  # which nothing was changed in since
     else:
-        system = sorted_eigh(_usable(release))
-    return np.asarray(inverse(*system, _floor(release)) * np.outer(release.scale, release.scale))
+        system = Eigensystem(_usable(release))
+        values = system.values
+    found = inverse(values, system, _floor(release))
+    found *= np.outer(release.scale, release.scale)
+    return found
 
 
 def mahalanobis(release: "Release", X: Any) -> FloatArray:

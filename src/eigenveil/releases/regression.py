@@ -576,7 +576,7 @@ def _notes_on_hidden(question: _Question, inference: _Inference, kept: list[int]
     rows, columns = [known.index(one) for one in kept], [known.index(one) for one in hidden]
     matrix, scale = inference.fit.matrix, inference.scale
     variances = np.diag(matrix)
-    visible = variances[columns] > _VISIBLE * np.sqrt(np.diag(inference.fit.error.entry_variances())[columns])
+    visible = variances[columns] > _VISIBLE * np.sqrt(inference.fit.error.diagonal_variances()[columns])
     # A feature that is left out is predicted by the others with these weights.
     weights = np.linalg.solve(matrix[np.ix_(rows, rows)], matrix[np.ix_(rows, columns)])
     sizes = np.abs(weights) * np.sqrt(variances[rows])[:, None] / np.sqrt(np.where(visible, variances[columns], np.inf))

@@ -19,18 +19,18 @@ from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
 from ..postprocess.above_noise import (
     NoiseTest,
+    SimulatedEdges,
     above_edges,
     edges_from_few_draws,
     isotropic_edges,
     levered_edges,
-    simulated_edges,
 )
 from ..postprocess.fantope import SparseComponents, screened_components
 from ..postprocess.intervals import eigenvalue_intervals
 from ..postprocess.loadings import LoadingErrors, Rest, largest_loading_error, loading_errors
 from ..postprocess.noise_spectrum import edge_quantile, mapped_reach, typical_edge
 from ..postprocess.simultaneous import critical_value, sampling_error, sampling_root
-from ..postprocess.spectrum import largest_eigenvalue, sorted_eigh, spectrum_beyond, threads_for
+from ..postprocess.spectrum import largest_eigenvalue, spectrum_beyond, threads_for
 from ..postprocess.variances import (
     APPROXIMATE,
     ComponentNoise,
@@ -47,8 +47,6 @@ from .intervals import LEVEL, IntervalView
 from .matrix import MatrixView, real_rows
 from .origin import ComponentsRequest, SparseRequest
 
-# Up to this width all eigenvectors are as quick to have as a few, and everything below needs one decomposition only.
-_DECOMPOSED_WHOLE = 256
 # From this width on, points stand for the eigenvalues that are not asked for.
 _WIDE = 2000
 # Up to this width variances are estimated along all directions at once; beyond, along so many more than asked for.
@@ -174,8 +172,7 @@ class SpectrumView:
     def leading(self) -> tuple[FloatArray, FloatArray]:
         """At least as many eigenvalues and eigenvectors as there are components."""
         matrix = self.matrix
-        whole = matrix.n_features <= _DECOMPOSED_WHOLE or matrix.is_decomposed
-        return matrix.eigensystem if whole else sorted_eigh(matrix.scaled_matrix, self._n_components)
+        return matrix.eigensystem if matrix.system.is_whole else matrix.system.leading(self._n_components)
 
     # What is known of the noise in the basis of the directions.
 
@@ -259,7 +256,7 @@ class SpectrumView:
         else:
             values, rows = self.leading
             if values.size < count:
-                values, rows = sorted_eigh(matrix.scaled_matrix, count)
+                values, rows = matrix.system.leading(count)
             others, weights, rest = spectrum_beyond(matrix.scaled_matrix, rows[:count])
         values, leading = values[:count], rows[:count]
         noise = self._noise_along(leading, rest, values)
@@ -505,10 +502,7 @@ class SpectrumView:
         if self._edge_level is not None:
             return self._tested_leading(self._closed_edges)
         if matrix.has_known_noise and matrix.n_features <= _SIMULATED:
-            values, vectors = matrix.eigensystem
-            return self._tested(
-                values, simulated_edges(vectors, matrix.noise_draw, generator=self.intervals.own_simulation)
-            )
+            return self._tested(matrix.eigensystem[0], self._simulated_edges)
         if matrix.has_known_noise:
             noises, along_one = self._few_noises(), partial(self._along_one, _TOO_MANY)
             return self._tested_leading(lambda rows: edges_from_few_draws(rows, noises, along_one, self._excess))
@@ -517,6 +511,11 @@ class SpectrumView:
             of_sums = matrix.noise_sd
             return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, of_sums))
         return None
+
+    @cached_property
+    def _simulated_edges(self) -> SimulatedEdges:
+        matrix = self.matrix
+        return SimulatedEdges(matrix.eigensystem[1], matrix.noise_draw, generator=self.intervals.own_simulation)
 
     def _tested(self, values: FloatArray, edges: Iterable[float]) -> NoiseTest:
         usual = self.matrix.without_signal
@@ -538,7 +537,7 @@ class SpectrumView:
     @property
     def n_above_noise(self) -> int:
         """Number of all components that are distinguishable from noise; see `noise_test`."""
-        if self.matrix.n_features > _DECOMPOSED_WHOLE:
+        if not self.matrix.system.is_whole:
             _ = self.noise_test  # for which a few eigenvalues may do
         count = self._count_above_noise(self.matrix.n_features)
         if count is None:
@@ -555,11 +554,11 @@ class SpectrumView:
     def _some_leading(self) -> tuple[FloatArray, FloatArray]:
         """The largest eigenvalues that are known already, or a few of them, and their eigenvectors as rows."""
         matrix = self.matrix
-        if matrix.is_decomposed:
+        if matrix.system.is_whole:
             return matrix.eigensystem
         if "leading" in vars(self):
             return self.leading
-        return sorted_eigh(matrix.scaled_matrix, min(_A_FEW, matrix.n_features))
+        return matrix.system.leading(min(_A_FEW, matrix.n_features))
 
     @property
     def above_noise(self) -> NDArray[np.bool_] | None:
@@ -637,7 +636,8 @@ class SpectrumView:
 
         Bounds on its edges tell nearly always; where they do not, it may have to simulate.
         """
-        if "noise_test" in vars(self) or not self.matrix.has_known_noise or self.leading[0].size < most:
+        matrix = self.matrix
+        if "noise_test" in vars(self) or not matrix.has_known_noise or self.leading[0].size < most:
             return None if self.noise_test is None else min(most, self.noise_test.count)
         values, rows = self.leading
         if self._edge_level is not None:
@@ -646,8 +646,12 @@ class SpectrumView:
             least, farthest = self._edge_bounds(k)
             if value <= least:
                 return k
-            if value <= farthest:
+            if value > farthest:
+                continue
+            if matrix.n_features > _SIMULATED:
                 return None if self.noise_test is None else min(most, self.noise_test.count)
+            if not self._simulated_edges.are_passed(value - matrix.without_signal, k):
+                return k
         return most
 
     def _edge_bounds(self, k: int) -> tuple[float, float]:
@@ -664,7 +668,7 @@ class SpectrumView:
             return usual + unit * least * typical_edge(left, 1.0), usual + unit * most * _farthest(left, excess)
         if matrix.of_correlation:  # E less (Lambda R + R Lambda)/2, Lambda the diagonal of E, which is no larger than E
             most = float(matrix.row_noise_sizes[-1] / np.min(matrix.standardized.sizes) ** 2)
-            return -np.inf, usual + unit * most * _farthest(left, excess) * (1 + float(self.leading[0][0]))
+            return -np.inf, usual + unit * most * _farthest(left, excess) * (1 + self._largest)
         sizes = matrix.noise_sizes
         if k > 0 or left < _REACH_FROM:
             # On any directions, the largest eigenvalue of B N B' is that of as large a block of N, times numbers
@@ -674,6 +678,11 @@ class SpectrumView:
         reach = unit * mapped_reach(sizes) / (2 * math.sqrt(left))
         rare = reach * _farthest(left, excess)
         return reach * typical_edge(left, 1.0), math.hypot(rare, self._along_one(_UNNOTICED, None))
+
+    @cached_property
+    def _largest(self) -> float:
+        """The largest eigenvalue; for `_edge_bounds`, which may be asked how many components there are."""
+        return float(self._some_leading[0][0])
 
     def _few_noises(self) -> list[FloatArray]:
         return list(self.matrix.moment_draws(self.intervals.own_simulation, _DRAWS))
@@ -755,10 +764,10 @@ class SpectrumView:
         sparse = isinstance(self.origin.request, SparseRequest)
         if self.intervals.unavailable or self.drawn_directions is not None or sparse:
             return None
-        scaled, whole = matrix.scaled_matrix, matrix.n_features <= _LOADINGS_OF_ALL or matrix.is_decomposed
+        scaled, whole = matrix.scaled_matrix, matrix.n_features <= _LOADINGS_OF_ALL or matrix.system.is_whole
         everything = matrix.eigensystem if whole else None  # before the components, which are then part of it
         k = len(self.components)
-        values, rows = everything or sorted_eigh(scaled, min(k + _MORE_LOADINGS, matrix.n_features))
+        values, rows = everything or matrix.system.leading(min(k + _MORE_LOADINGS, matrix.n_features))
         rest, error = Rest.of(scaled, values), self.intervals.scaled_matrix_error(level)
         with threads_for(matrix.n_features):
             return loading_errors(values, rows, k, error, level=level, sampled=sampled, rest=rest)
