@@ -260,7 +260,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def check_json(content: Any, text: str | None = None) -> None:
     """Raise `ValueError` where lists and mappings are nested too deeply, or a text cannot be written.
 
-    `text`, the JSON of the content in ASCII, tells of most content that neither can be.
+    For most content `text`, its JSON in ASCII, is enough to rule out both.
 
     Examples
     --------

@@ -34,7 +34,7 @@ def test_without_coins_the_mechanism_is_another(monkeypatch):
     """The control: all positive proposals are kept."""
 
     def all_kept(self, normals, first, which):
-        return normals.value[first:] + self._centre[which] * 2.0**-20 > 0
+        return normals.value[first:].reshape(-1, which.size) + self._centre[which] * 2.0**-20 > 0
 
     monkeypatch.setattr(LazyChis, "_kept", all_kept)
     for degrees in DEGREES[1:]:

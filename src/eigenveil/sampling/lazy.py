@@ -93,9 +93,7 @@ def random_words(generator: np.random.Generator, size: int) -> WordArray:
 
 def random_word(generator: np.random.Generator) -> int:
     """Return one uniform 64-bit word."""
-    if isinstance(generator.bit_generator, _GIVE_WORDS):
-        return int(generator.bit_generator.random_raw())
-    return int(generator.integers(0, 2**64 - 1, dtype=np.uint64, endpoint=True))
+    return int(generator.integers(0, 2**64, dtype=np.uint64))
 
 
 def _leading(words: WordArray) -> NDArray[np.int64]:
