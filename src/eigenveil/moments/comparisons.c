@@ -166,11 +166,6 @@ void eigenveil_compared(const struct compared *compared, size_t first, size_t ma
 #define MOST_BACK LANES
 #define NARROW 32 /* columns; with more of them, comparisons one by one are as quick */
 
-WIDE_REGISTERS INLINE __m512d truncated(__m512d numbers)
-{
-    return _mm512_roundscale_pd(numbers, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
-}
-
 WIDE_REGISTERS INLINE __m512d sizes_of(__m512d numbers)
 {
     return _mm512_castsi512_pd(_mm512_and_epi64(_mm512_castpd_si512(numbers), _mm512_set1_epi64(INT64_MAX)));
@@ -233,18 +228,18 @@ WIDE_REGISTERS INLINE void compare_lanes(const struct compared *one, double (*co
                 numbers[j] = _mm512_scalef_pd(numbers[j], down) * _mm512_set1_pd(one->scale[j]);
         }
         __m512d up = _mm512_set1_pd(one->target) - exponents_of(numbers, d, one->target);
-        for (size_t j = 0; j < d; j++) numbers[j] = truncated(_mm512_scalef_pd(numbers[j], up));
+        for (size_t j = 0; j < d; j++) numbers[j] = TRUNCATED(_mm512_scalef_pd(numbers[j], up));
         squared = squares_of(numbers, d);
         /* Two equal rows have the direction 0, whatever it is divided by. */
         __m512d root = _mm512_sqrt_pd(_mm512_max_pd(squared, _mm512_set1_pd(1.0)));
-        for (size_t j = 0; j < d; j++) numbers[j] = truncated(numbers[j] / root * factor);
+        for (size_t j = 0; j < d; j++) numbers[j] = TRUNCATED(numbers[j] / root * factor);
     }
     squared = squares_of(numbers, d);
     __m512d limit = _mm512_set1_pd(one->limit), shorter = _mm512_set1_pd(one->reach) / _mm512_sqrt_pd(squared);
     __mmask8 longer = _mm512_cmp_pd_mask(squared, limit, _CMP_GT_OQ);
     longer &= _mm512_cmp_pd_mask(squared, _mm512_set1_pd(EXACT_LIMIT), _CMP_LT_OQ);
     shorter = _mm512_mask_mov_pd(_mm512_set1_pd(1.0), longer, shorter);
-    for (size_t j = 0; j < d; j++) numbers[j] = truncated(numbers[j] * shorter);
+    for (size_t j = 0; j < d; j++) numbers[j] = TRUNCATED(numbers[j] * shorter);
     for (size_t j = 0; j < pitch; j += LANES) turn_lanes(numbers + j, rows + j, pitch);
     longer &= _mm512_cmp_pd_mask(squares_of(numbers, d), limit, _CMP_GT_OQ);
     for (size_t k = 0; k < LANES && longer; k++) /* which is not known to happen */
