@@ -164,7 +164,7 @@ void eigenveil_compared(const struct compared *compared, size_t first, size_t ma
 /* Comparisons side by side, one in each lane of a register, so that no sum or largest number is one over the entries of
    a register: LANES rows, each with the row that is as many rows before it. */
 #define MOST_BACK LANES
-#define NARROW 32 /* columns; with more of them, comparisons one by one are as quick */
+#define SIDE_BY_SIDE 32 /* columns at most; with more of them, comparisons one by one are as quick */
 
 WIDE_REGISTERS INLINE __m512d sizes_of(__m512d numbers)
 {
@@ -213,7 +213,7 @@ WIDE_REGISTERS INLINE void compare_lanes(const struct compared *one, double (*co
                                          double *restrict rows, size_t pitch)
 {
     size_t d = one->d;
-    __m512d numbers[NARROW], squared, factor = _mm512_set1_pd(one->factor), half = _mm512_set1_pd(0.5);
+    __m512d numbers[SIDE_BY_SIDE], squared, factor = _mm512_set1_pd(one->factor), half = _mm512_set1_pd(0.5);
     for (size_t j = 0; j < d; j++) {
         __m512d row = _mm512_loadu_pd(columns[j] + MOST_BACK), other = _mm512_loadu_pd(columns[j] + MOST_BACK - back);
         __m512d up = _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(row, other, _CMP_GT_OQ), factor);
@@ -271,9 +271,9 @@ void eigenveil_compared_products(const struct compared *compared, size_t first, 
                                  double *restrict tile, double *restrict products)
 {
     size_t d = compared->d, half = compared->half, end = first + many, filled = 0;
-    double columns[NARROW][MOST_BACK + LANES];
+    double columns[SIDE_BY_SIDE][MOST_BACK + LANES];
     memset(tile, 0, TILE * pitch * sizeof *tile);
-    if (d <= NARROW && half <= MOST_BACK) {
+    if (d <= SIDE_BY_SIDE && half <= MOST_BACK) {
         size_t alone = (half - first % half) % half; /* up to the first comparison of a row */
         alone = alone < many ? alone : many;
         add_one_by_one(compared, first, alone, pitch, tile, products);
