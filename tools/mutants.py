@@ -68,8 +68,9 @@ def expressions(tree: ast.Module, names: list[str], words: str) -> list[ast.expr
     scopes: list[Any] = [tree]
     for name in names:
         scopes = [inner for scope in scopes for inner in getattr(scope, "body", []) if name in defined(inner)]
-    wanted = ast.dump(ast.parse(words, mode="eval").body)
-    same = [node for scope in scopes for node in ast.walk(scope) if ast.dump(node) == wanted]
+    wanted = ast.parse(words, mode="eval").body
+    alike = [node for scope in scopes for node in ast.walk(scope) if type(node) is type(wanted)]
+    same = [node for node in alike if ast.dump(node) == ast.dump(wanted)]
     return sorted(same, key=lambda node: (node.lineno, node.col_offset))
 
 

@@ -173,6 +173,7 @@ def test_very_small_deltas_are_not_lost_in_rounding(delta):
     st.lists(st.tuples(st.floats(0.01, 2), st.sampled_from([0.0, 1e-8, 1e-5])), min_size=2, max_size=6),
     st.sampled_from([1e-6, 1e-4, 1e-2]),
 )
+@pytest.mark.heavy
 def test_mixed_parts_are_never_better_than_the_optimum_and_close_to_it(parts, delta):
     most = sum(e for e, _ in parts)
     if optimal_delta(parts, most) > delta:  # then no finite epsilon is true

@@ -472,6 +472,7 @@ def flip_and_use(path, whole, positions, rng):
     return refusals
 
 
+@pytest.mark.heavy
 def test_changed_bytes_never_lose_a_spend_or_end_in_another_error(path):
     rng = np.random.default_rng()
     whole = filled(path)

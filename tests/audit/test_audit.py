@@ -278,6 +278,7 @@ def test_a_checkpoint_of_another_audit_is_refused(tmp_path):
         Checkpoint(tmp_path, {})
 
 
+@pytest.mark.heavy
 def test_two_workers_find_what_one_finds():
     mechanism = MECHANISMS["frobenius"](epsilon=1.0, n_features=2)
     subject, options = MechanismSubject(mechanism, n_random=0), {"draws": 60, "block": 20, "seed": 5}

@@ -312,9 +312,8 @@ def test_noise_that_does_not_fit_the_grid_is_refused_before_spending(name, calib
     assert ledger.entries() == []
 
 
-@pytest.mark.parametrize(
-    "adjacency", [Adjacency.REPLACE_ONE, pytest.param(Adjacency.ADD_OR_REMOVE_ONE, marks=pytest.mark.heavy)]
-)
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.heavy
 def test_more_budget_captures_more_variance(adjacency):
     """The baselines are ordered as they must be: random, private, not private."""
     from eigenveil.metrics import captured_variance

@@ -27,10 +27,19 @@ CASES = [
     for epsilon in (0.02, 0.1, 0.5, 2.0, 20.0)
     for correlation in (False, True)
 ]
+QUICK = [
+    ("gaussian", 0.02, True),
+    ("matrix_laplace", 0.5, False),
+    ("matrix_laplace", 2.0, True),
+    ("laplace", 20.0, False),
+]
 K = 4
 
 
-@pytest.fixture(params=CASES, ids=lambda case: "-".join(map(str, case)))
+@pytest.fixture(
+    params=[pytest.param(case, marks=() if case in QUICK else pytest.mark.heavy) for case in CASES],
+    ids=lambda case: "-".join(map(str, case)),
+)
 def made(request, tmp_path):
     mechanism, epsilon, correlation = request.param
     bound = RowBound(8.0, constant=8.0) if correlation else RowBound(8.0)

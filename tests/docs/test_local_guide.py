@@ -60,6 +60,7 @@ def wait_for_reports(folder: Path, count: int, *running: subprocess.Popen) -> No
         time.sleep(0.02)
 
 
+@pytest.mark.heavy
 def test_the_guide_runs_with_a_server_that_is_killed_midway(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in blocks("python"):

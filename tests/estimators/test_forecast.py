@@ -180,7 +180,10 @@ def test_losses_fall_with_rows_and_epsilon(name):
 # Long and wide tables.
 
 
-@pytest.mark.parametrize("name", ["matrix_laplace", "gaussian", "eigenvector_sampling"])
+@pytest.mark.parametrize(
+    "name",
+    ["matrix_laplace", *(pytest.param(one, marks=pytest.mark.heavy) for one in ("gaussian", "eigenvector_sampling"))],
+)
 def test_more_rows_than_are_made_up_have_the_same_noise_at_a_larger_epsilon(name, monkeypatch):
     public = {"n_rows": 8000, "delta": 1e-6 if name == "gaussian" else 0.0, "epsilon": 0.5, "repeats": 40}
     whole = one(name, **public)
@@ -276,6 +279,7 @@ def test_a_search_ends_at_the_smallest_number_that_meets_the_target(start, power
     assert smallest_meeting(lambda x: 1 / x, 2.0, start, 1.0, 1e9) == 1.0
 
 
+@pytest.mark.heavy
 def test_rows_and_epsilon_needed_meet_the_target_and_not_much_less_does():
     target = 0.02
     answer = plan(**{**SMALL, "repeats": 30}, mechanisms=["matrix_laplace"])
@@ -402,10 +406,13 @@ def test_the_command_takes_a_spectrum_in_three_forms(tmp_path):
     [
         ((), {}),
         (("--public", "norm", "--delta", "1e-6", "--stages", "1"), {"norm_bound": 1.0, "delta": 1e-6, "stages": 1}),
-        (("--public", "ranges", "--standardize"), {"bounds": (-1, 1), "standardize": True}),
-        (
+        pytest.param(
+            ("--public", "ranges", "--standardize"), {"bounds": (-1, 1), "standardize": True}, marks=pytest.mark.heavy
+        ),
+        pytest.param(
             ("--public", "norm", "--adjacency", "add_or_remove_one", "--no-center"),
             {"norm_bound": 1.0, "adjacency": "add_or_remove_one", "center": False},
+            marks=pytest.mark.heavy,
         ),
     ],
     ids=["nothing", "norm", "ranges", "add or remove"],

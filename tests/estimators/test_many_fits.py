@@ -48,7 +48,8 @@ def growth(folder, fits, kept=None):
 
 @pytest.mark.skipif(not OPEN_FILES.exists(), reason="open files are counted in /proc")
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-@pytest.mark.parametrize("fits", [20, pytest.param(1000, marks=pytest.mark.heavy)])
+@pytest.mark.heavy
+@pytest.mark.parametrize("fits", [20, 1000])
 def test_fits_leave_neither_memory_nor_open_files(fits, tmp_path):
     memory, files = growth(tmp_path, fits)
     assert memory < allowed(fits)
@@ -57,6 +58,7 @@ def test_fits_leave_neither_memory_nor_open_files(fits, tmp_path):
 
 @pytest.mark.skipif(not OPEN_FILES.exists(), reason="open files are counted in /proc")
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@pytest.mark.heavy
 def test_fits_that_are_kept_are_noticed(tmp_path):
     kept = []
     memory, files = growth(tmp_path, 10, kept)

@@ -131,6 +131,7 @@ def drawn_coefficients(moments, epsilon, seeds):
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+@pytest.mark.heavy
 def test_noise_of_a_second_target_is_distributed_as_that_of_the_first():
     first, second = Y.T
     # Every row once more with its targets exchanged, so that the data say the same about both.

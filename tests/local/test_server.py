@@ -340,6 +340,7 @@ def test_two_processes_may_add_to_one_collection(tmp_path):
         assert same(collection, whole)
 
 
+@pytest.mark.heavy
 def test_a_kill_at_any_moment_loses_nothing_and_counts_nothing_twice(tmp_path):
     """A server killed again and again, its clients sending all again each time."""
     protocol, path = protocol_for(), tmp_path / "collection.db"

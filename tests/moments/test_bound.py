@@ -101,6 +101,7 @@ def bound_and_rows(draw):
 
 @settings(max_examples=400)
 @given(bound_and_rows())
+@pytest.mark.heavy
 def test_search_finds_no_row_beyond_the_bound(case):
     bound, rows = case
     quantized = bound.quantize(rows)

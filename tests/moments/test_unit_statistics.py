@@ -142,7 +142,7 @@ def test_a_person_moves_all_counts_one_way_by_at_most_one(weight):
 # Sums of averages.
 
 
-@pytest.mark.parametrize("bits", [2, 3])
+@pytest.mark.parametrize("bits", [2, pytest.param(3, marks=pytest.mark.heavy)])
 def test_a_person_moves_the_sum_as_far_as_a_row_does(bits):
     privacy_units = [np.array(block, dtype=np.float64) for block in small_blocks((-9, -4, -1, 0, 3, 8), 3)]
     sums = SumsByNorm(RowBound(1.0, bits, unit_weight="equal"), 2).update(blocks_of(privacy_units))

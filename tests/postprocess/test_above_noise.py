@@ -31,6 +31,7 @@ def answers(name, spikes, shrunk=1.0):
 
 
 @pytest.mark.parametrize(("name", "spikes"), [("matrix_laplace", (200.0, 100.0)), ("gaussian", ())])
+@pytest.mark.heavy
 def test_more_than_the_rank_is_found_with_probability_alpha_at_most(name, spikes):
     found = answers(name, spikes)
     assert np.sum(found > len(spikes)) <= MOST
@@ -68,7 +69,8 @@ def test_control_noise_taken_a_fifth_too_small_is_caught():
 
 @pytest.mark.parametrize("name", ["matrix_laplace", "gaussian"])
 @pytest.mark.parametrize(
-    ("d", "square", "alpha"), [(30, 0.02, 0.05), (30, 0.5, 0.05), (60, 0.2, 0.05), (401, 4.0, 0.01)]
+    ("d", "square", "alpha"),
+    [(30, 0.02, 0.05), (30, 0.5, 0.05), (60, 0.2, 0.05), pytest.param(401, 4.0, 0.01, marks=pytest.mark.heavy)],
 )
 def test_edges_of_noise_about_a_noisy_mean_are_passed_once_in_twenty_times_at_most(name, d, square, alpha):
     """Beside no component and beside one that takes half of the mean; control: edges a fifth too low."""

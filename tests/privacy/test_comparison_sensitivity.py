@@ -61,7 +61,16 @@ def largest(changes):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("k", "n"), [(2, 2), (2, 5), (4, 3), (4, 4), (4, 7), (8, 2), (8, 3), (8, 4), (8, 5), (8, 9)])
+@pytest.mark.parametrize(
+    ("k", "n"),
+    [
+        (2, 2),
+        (4, 3),
+        (4, 7),
+        (8, 5),
+        *(pytest.param(*one, marks=pytest.mark.heavy) for one in ((2, 5), (4, 4), (8, 2), (8, 3), (8, 4), (8, 9))),
+    ],
+)
 def test_one_row_moves_the_sum_by_no_more_than_is_proved_and_by_nearly_that(kind, k, n):
     limit = rule_of(kind, k).limit_squared
     assert limit == k * 4**4

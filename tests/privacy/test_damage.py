@@ -104,7 +104,7 @@ def believed_collections(path, contents, whole, sent):
     return refusals
 
 
-@pytest.mark.parametrize("composition", ["basic", "zcdp"])
+@pytest.mark.parametrize("composition", ["basic", pytest.param("zcdp", marks=pytest.mark.heavy)])
 def test_a_changed_bit_or_page_never_lets_more_be_spent(path, composition, noted):
     whole = ledger_bytes(path, composition)
     places = np.random.default_rng().choice(8 * len(whole), 150, replace=False)

@@ -204,11 +204,16 @@ PLANTED = {
 
 
 PLAIN = {"float noise with last bits", "even noise", "even trace"}  # found by half of the draws, whatever the seed
-VARIANTS = {"even noise, add/remove", "even number of rows less the trace", "even noise in coarse units"}
+LONG = {
+    "turned directions",
+    "even noise, add/remove",
+    "even number of rows less the trace",
+    "even noise in coarse units",
+}
 
 
 @pytest.mark.parametrize(
-    "flaw", [pytest.param(flaw, marks=pytest.mark.heavy) if flaw in VARIANTS else flaw for flaw in PLANTED]
+    "flaw", [pytest.param(flaw, marks=pytest.mark.heavy) if flaw in LONG else flaw for flaw in PLANTED]
 )
 def test_a_planted_flaw_is_found_and_named(flaw):
     mechanism, words = PLANTED[flaw]
@@ -380,6 +385,7 @@ class NoiseOnly:
         return generator.random((n, 1 + len(self.statistics)))
 
 
+@pytest.mark.heavy
 def test_trying_many_statistics_keeps_the_confidence():
     trials, confidence = 60, 0.5
     reports = [audit(NoiseOnly(), draws=120, confidence=confidence, seed=seed) for seed in range(trials)]

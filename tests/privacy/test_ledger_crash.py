@@ -102,7 +102,7 @@ def kill_while_releasing(folder, path, moments, kills, processes=1):
     return found, finished
 
 
-@pytest.mark.parametrize(("kills", "processes"), [(30, 1), (10, 2)])
+@pytest.mark.parametrize(("kills", "processes"), [pytest.param(30, 1, marks=pytest.mark.heavy), (10, 2)])
 def test_killed_processes_never_leave_a_release_without_its_spend(tmp_path, moments, kills, processes, noted):
     folder, path = tmp_path / "releases", tmp_path / "ledger"
     folder.mkdir()
@@ -203,7 +203,13 @@ def race(attempt, processes=8):
     return [child.result() for child in children]
 
 
-@pytest.mark.parametrize(("left", "cost", "winners"), [(0.5, 0.1, 5), (0.3, 0.1, 3), (0.25, 0.1, 2), (0.1, 0.1, 1)])
+@pytest.mark.parametrize(
+    ("left", "cost", "winners"),
+    [
+        (0.25, 0.1, 2),
+        *(pytest.param(*one, marks=pytest.mark.heavy) for one in ((0.5, 0.1, 5), (0.3, 0.1, 3), (0.1, 0.1, 1))),
+    ],
+)
 def test_a_race_for_the_last_of_the_budget_has_as_many_winners_as_fit(tmp_path, left, cost, winners, campaign):
     campaign(RACES, lambda turn: one_race(tmp_path, left, cost, winners, turn), range(3))
 

@@ -38,7 +38,7 @@ def neighbouring(statistic, n_rows):
 
 
 @pytest.mark.parametrize("statistic", [pair_counts, place_counts])
-@pytest.mark.parametrize("n_rows", [2, 3, 4])
+@pytest.mark.parametrize("n_rows", [2, 3, pytest.param(4, marks=pytest.mark.heavy)])
 def test_one_row_moves_all_counts_one_way_by_at_most_one(statistic, n_rows):
     moved = False
     for one, other in neighbouring(statistic, n_rows):

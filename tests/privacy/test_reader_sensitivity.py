@@ -142,7 +142,7 @@ def test_a_row_adds_its_own_share_in_every_layout_batch_and_place(layout, batch_
             assert minus(statistics(read, table), without) == OWN[index], (row, place)
 
 
-@pytest.mark.parametrize("pad", [0, 17])
+@pytest.mark.parametrize("pad", [pytest.param(0, marks=pytest.mark.heavy), 17])
 def test_csv_blocks_cut_anywhere(tmp_path, batch_size, pad):
     without = statistics(plain, COMPANY)
     read = partial(written_csv, tmp_path / "table.csv", pad=pad)

@@ -96,7 +96,7 @@ def log_ratio(mechanism, row, draw, monkeypatch):
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("epsilon", [0.1, pytest.param(1.0, marks=pytest.mark.heavy)])
 def test_the_smallest_cell_is_hit_as_often_as_the_proof_says(epsilon, row, monkeypatch):
     mechanism = CapMechanism.best(2, epsilon)
     low, high = log_ratio(mechanism, row, exact_draw, monkeypatch)

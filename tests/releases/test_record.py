@@ -70,6 +70,7 @@ def test_a_pickle_is_the_release_and_nothing_that_was_computed_from_it(release):
     assert set(vars(again)) == {"integers", "unit", "guarantee", "origin"}
 
 
+@pytest.mark.heavy
 def test_every_changed_byte_is_refused(release, tmp_path):
     path = release.save(tmp_path / "r.npz")
     content = path.read_bytes()

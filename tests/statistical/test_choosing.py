@@ -41,6 +41,7 @@ def test_the_mechanism_changes_at_the_crossing():
     assert {choose_mechanism(n_rows=n, **{**public, "n_components": 2}) for n in (0, 799, 800)} == {"matrix_laplace"}
 
 
+@pytest.mark.heavy
 def test_sampling_loses_less_well_below_the_crossing_and_more_well_above():
     assert log_ratio(ONE_DIRECTION_BELOW / 1.6, 20, 150) > 0
     assert log_ratio(ONE_DIRECTION_BELOW * 2, 20, 150) < -0.1

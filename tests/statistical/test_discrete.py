@@ -196,7 +196,7 @@ def test_gaussian_coins_settled_in_decimals_fall_as_in_floats(scale, monkeypatch
     assert np.array_equal(quick, discrete_gaussian(scale, 20_000, seeded_generator(9)))
 
 
-@pytest.mark.parametrize(("scale", "size"), [(0.3, 3500), (20.5, 6000)])
+@pytest.mark.parametrize(("scale", "size"), [pytest.param(0.3, 3500, marks=pytest.mark.heavy), (20.5, 6000)])
 def test_gaussian_coins_have_the_same_distribution_without_prefixes(scale, size, monkeypatch):
     monkeypatch.setattr(discrete, "TOLERANCE", 1.0)
     monkeypatch.setattr(lazy, "SURE_BY_WORD", np.zeros_like(lazy.SURE_BY_WORD))

@@ -81,7 +81,7 @@ def check_the_sine(d, epsilon, doubt):
     assert not follows(squares, cdf((d - 1) / 2 * (1.5 if doubt else 1 + PERTURB)))
 
 
-@pytest.mark.parametrize("d", [2, 3, 6, 41])
+@pytest.mark.parametrize("d", [2, 3, 6, pytest.param(41, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("epsilon", [0.5, pytest.param(3.0, marks=pytest.mark.heavy), 30.0])
 def test_floats_and_exact_intervals_tell_the_same_direction(d, epsilon):
     """The integers that floats are sure of are those of intervals around the same real numbers; so are the sines."""

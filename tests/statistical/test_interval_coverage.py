@@ -102,7 +102,9 @@ def made(name, strength):
     return mechanism, 2.2 * D / N_ROWS
 
 
-@pytest.mark.parametrize(("name", "strength"), [("gaussian", 1500), ("matrix_laplace", 1000)])
+@pytest.mark.parametrize(
+    ("name", "strength"), [pytest.param("gaussian", 1500, marks=pytest.mark.heavy), ("matrix_laplace", 1000)]
+)
 def test_intervals_hold_the_truth_as_often_as_they_say(name, strength):
     mechanism, unit = made(name, strength)
     error = error_of(mechanism, unit)

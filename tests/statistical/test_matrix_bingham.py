@@ -93,7 +93,7 @@ def test_a_scale_wrong_by_a_fifth_is_caught(method: str) -> None:
     assert not has_the_distribution(method, 4, 2, scale=1.2)
 
 
-@pytest.mark.parametrize("flawed", ["column", "hoff"])
+@pytest.mark.parametrize("flawed", ["column", pytest.param("hoff", marks=pytest.mark.heavy)])
 def test_accepting_every_proposal_is_caught(flawed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_log_acceptance", "_log_acceptance_of_one"):
         monkeypatch.setattr(module, name, lambda quotient, dimension: np.zeros_like(quotient))

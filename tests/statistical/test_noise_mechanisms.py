@@ -145,7 +145,14 @@ def test_the_stated_standard_deviation_and_mean_are_those_of_the_noise(name, cal
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_or_remove_one"])
-@pytest.mark.parametrize(("name", "calibration"), [("matrix_laplace", None), ("gaussian", None), ("gaussian", "paper")])
+@pytest.mark.parametrize(
+    ("name", "calibration"),
+    [
+        ("matrix_laplace", None),
+        pytest.param("gaussian", None, marks=pytest.mark.heavy),
+        pytest.param("gaussian", "paper", marks=pytest.mark.heavy),
+    ],
+)
 def test_noise_that_is_simulated_all_at_once_has_the_distribution_of_single_draws(name, calibration, adjacency):
     delta = 1e-6 if MECHANISMS[name].needs_delta else 0.0
     options = {} if calibration is None else {"calibration": calibration}

@@ -57,7 +57,7 @@ def noise_of(mechanism, generator):
     ("name", "strength", "sampled"),
     [
         ("gaussian", 1500, 0.0),
-        ("matrix_laplace", 1000, 1 / N_ROWS),
+        pytest.param("matrix_laplace", 1000, 1 / N_ROWS, marks=pytest.mark.heavy),
         pytest.param("gaussian", 1500, 1 / N_ROWS, marks=pytest.mark.heavy),
         pytest.param("matrix_laplace", 1000, 0.0, marks=pytest.mark.heavy),
     ],
