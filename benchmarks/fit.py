@@ -40,7 +40,7 @@ from sklearn.linear_model import Ridge
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments
 from eigenveil.errors import NoiseWarning, PrivacyWarning
-from frontier_page import filled
+from frontier_page import filled, markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).with_name("fit_results.json")
@@ -451,7 +451,7 @@ def page_part(results: dict[str, Any]) -> dict[str, str]:
     return {
         "fits": _by_shape(fits, lambda cell: [HOW[cell["call"]], cell["object"], _goal(cell)], ["call", "on", "goal"]),
         "attributes": _by_shape(attributes, lambda cell: [HOW[cell["call"]]], ["fit"], note="slowest"),
-        "commands": _table(
+        "commands": markdown(
             ["command", "goal", "CPU/wall"],
             [
                 [f"`{cell['call']}`", f"{cell['goal']:g}{' s' * (cell['object'] == 'seconds')}", shown(cell)]
@@ -478,12 +478,7 @@ def _by_shape(cells: list[Cell], label: Callable[[Cell], list[str]], heads: list
         return shown(cell) + (f" `{cell[note]}`" if note and cell else "")
 
     rows = [[*words, *(text(found.get(shape)) for shape in shapes)] for words, found in lines.items()]
-    return _table([*heads, *(f"{n:,}\N{MULTIPLICATION SIGN}{d:,}" for n, d in shapes)], rows)
-
-
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    """Return a table without blanks around its cells, each of which would count as a word of the docs."""
-    return "\n".join(f"|{'|'.join(cells)}|" for cells in (header, ["---"] * len(header), *rows))
+    return markdown([*heads, *(f"{n:,}\N{MULTIPLICATION SIGN}{d:,}" for n, d in shapes)], rows)
 
 
 def _origin(origin: dict[str, Any]) -> str:

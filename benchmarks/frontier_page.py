@@ -166,8 +166,10 @@ def filled(page: str, parts: dict[str, str], of: str = "frontier") -> str:
     return page
 
 
-def markdown(header: list[str], rows: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows))
+def markdown(header: list[str], rows: list[list[str]], around: str = "") -> str:
+    """Return a table; blanks around its cells, for those who read the plain text, would count as words of the docs."""
+    lines = (header, ["---"] * len(header), *rows)
+    return "\n".join("|".join(["", *(f"{around}{cell}{around}" for cell in cells), ""]) for cells in lines)
 
 
 def fold(title: str, text: str) -> str:

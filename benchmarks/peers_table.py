@@ -77,7 +77,7 @@ def readme_table(results: dict[str, Any]) -> str:
     peers = " / ".join(f"{results['true_epsilon'][str(d)]:.2f}" for d in DIMENSIONS)
     dimensions = " / ".join(str(d) for d in DIMENSIONS)
     rows.append([f"true ε of one direction stated at 1, d = {dimensions}", "at most 1", peers, peers, ""])
-    return markdown(header, rows)
+    return markdown(header, rows, around=" ")
 
 
 def page_table(results: dict[str, Any]) -> str:
