@@ -15,5 +15,7 @@ if None in (
     identifiers._compiled_digests(),
     directions._compiled_bases(),
 ):
-    sys.exit(f"{eigenveil.__file__}: the compiled passes are missing, or do not agree with NumPy.")
+    sys.exit(
+        f"{eigenveil.__file__}: the compiled passes are missing, made of other C files, or do not agree with NumPy."
+    )
 print(f"Compiled passes: {numerics.LIBRARY}")

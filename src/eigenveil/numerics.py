@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import hashlib
 import os
 import sys
 import threading
@@ -34,12 +35,32 @@ def taking_arrays(function: Any, *types: Any, returns: Any = None) -> Callable[.
     return call
 
 
-def compiled_function(name: str, *types: Any, returns: Any = None) -> Callable[..., Any] | None:
-    """Return a function of the compiled library, which takes the places of arrays; None where it is not there."""
+def compiled_library() -> ctypes.CDLL | None:
+    """Return the compiled passes, if they are there and were made of the C files beside this module.
+
+    A library of other files, as an installation that is older than a checkout has one, might write anywhere.
+    """
     try:
-        return taking_arrays(getattr(ctypes.CDLL(str(LIBRARY)), name), *types, returns=returns)
+        library = ctypes.CDLL(str(LIBRARY))
+        made_of = library.eigenveil_sources
     except (OSError, AttributeError):
         return None
+    made_of.restype = ctypes.c_char_p
+    return library if made_of() == _sources() else None
+
+
+@functools.cache
+def _sources() -> bytes:
+    """Return a digest of all C files, as CMakeLists.txt puts it into the library."""
+    files = Path(__file__).parent.glob("*/*.[ch]")
+    digests = sorted(hashlib.sha256(one.read_bytes()).hexdigest() for one in files)
+    return hashlib.sha256(";".join(digests).encode()).hexdigest().encode()
+
+
+def compiled_function(name: str, *types: Any, returns: Any = None) -> Callable[..., Any] | None:
+    """Return a function of the compiled library, which takes the places of arrays; None where it is not there."""
+    library = compiled_library()
+    return None if library is None else taking_arrays(getattr(library, name), *types, returns=returns)
 
 
 def available_cores() -> int:

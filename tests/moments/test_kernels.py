@@ -438,6 +438,12 @@ def test_rungs_are_those_of_the_ladder_far_beyond_its_ends_too(library):
     assert [counted[0], counted[240], counted[480]] == [5, 4, 3]
 
 
+def test_a_library_of_other_c_files_is_not_used(library, monkeypatch):
+    monkeypatch.setattr(numerics, "_sources", lambda: b"others")
+    assert numerics.compiled_library() is None
+    assert numerics.compiled_function("eigenveil_order") is None
+
+
 def test_without_a_library_numpy_does_it(monkeypatch, tmp_path):
     kernels._compiled.cache_clear()
     monkeypatch.setattr(numerics, "LIBRARY", tmp_path / "there is none")

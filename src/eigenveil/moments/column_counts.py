@@ -395,11 +395,9 @@ def _even(joined: FloatArray, starts: IntArray, sizes: IntArray) -> tuple[float,
 @functools.cache
 def _compiled() -> CompiledCounts | None:
     """Return the compiled counts, if there are any and they give what NumPy gives."""
-    try:
-        counts = CompiledCounts(ctypes.CDLL(str(numerics.LIBRARY)))
-    except (OSError, AttributeError):
-        return None
-    return counts if _agrees(counts) else None
+    library = numerics.compiled_library()
+    counts = None if library is None else CompiledCounts(library)
+    return counts if counts is not None and _agrees(counts) else None
 
 
 def _agrees(counts: CompiledCounts) -> bool:

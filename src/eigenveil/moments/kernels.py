@@ -7,7 +7,6 @@ import ctypes
 import functools
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -309,14 +308,6 @@ def _limits(bits: int | None) -> tuple[float, float]:
     return (math.inf, math.inf) if bits is None else (4.0**bits, 2.0**bits)
 
 
-def loaded(path: Path) -> CompiledPasses | None:
-    """Return the compiled passes, if they are there."""
-    try:
-        return CompiledPasses(ctypes.CDLL(str(path)))
-    except (OSError, AttributeError):
-        return None
-
-
 __all__ = [
     "EXACT_LIMIT",
     "Candidates",
@@ -451,7 +442,8 @@ def _passes(rows: Rows, factor: FloatArray) -> Any:
 @functools.cache
 def _compiled() -> CompiledPasses | None:
     """Return the compiled passes, if there are any and they give what NumPy gives."""
-    passes = loaded(numerics.LIBRARY)
+    library = numerics.compiled_library()
+    passes = None if library is None else CompiledPasses(library)
     return passes if passes is not None and _agrees(passes) else None
 
 

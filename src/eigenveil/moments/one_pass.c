@@ -4,6 +4,8 @@
 
 #include "table.h"
 
+const char *eigenveil_sources(void) { return EIGENVEIL_SOURCES; }
+
 FOR_EVERY_PROCESSOR
 void eigenveil_integers(const struct table *table, const double *restrict shift, const double *restrict factor,
                         double limit, double reach, double *restrict room, double *restrict squared,

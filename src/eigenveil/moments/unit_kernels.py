@@ -218,11 +218,9 @@ def add_sparse_products(rows: Any, factor: FloatArray, bits: int, constant: int,
 @functools.cache
 def compiled() -> CompiledUnits | None:
     """Return the compiled functions, if there are any and they give what NumPy gives."""
-    try:
-        functions = CompiledUnits(ctypes.CDLL(str(numerics.LIBRARY)))
-    except (OSError, AttributeError):
-        return None
-    return functions if _agrees(functions) else None
+    library = numerics.compiled_library()
+    functions = None if library is None else CompiledUnits(library)
+    return functions if functions is not None and _agrees(functions) else None
 
 
 def _agrees(functions: CompiledUnits) -> bool:
