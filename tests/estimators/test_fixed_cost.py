@@ -85,13 +85,13 @@ def test_the_record_of_a_rule_is_as_good_as_one_that_is_made_anew(options):
     assert type(record) is RowRule
     assert record == made
     assert hash(record) == hash(made)
-    assert vars(record) == vars(made) == made.to_dict()
+    assert vars(record) == made.to_dict()
     assert pickle.loads(pickle.dumps(record)) == made
 
 
 def test_the_record_of_mapped_rows_tells_nothing_more():
     bound = mapped_bound(RowBound(1.0), integer_map(np.diag([0.25, 1.0])), 0.5)
-    assert vars(bound.rule) == vars(RowRule(0.5, mapped_from=1.0))
+    assert vars(bound.rule) == RowRule(0.5, mapped_from=1.0).to_dict()
 
 
 def test_a_plan_knows_all_parameters_that_decide():

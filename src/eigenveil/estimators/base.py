@@ -307,7 +307,16 @@ class PrivateEstimator(BaseEstimator):
         else:
             plan.check_made_for(made_for(self), parameters, needs, features)
         generator = generator_from(self.random_state)
-        return Fit(source, plan, generator, needs=needs, request=request, ledger=self.ledger, context=context)
+        return Fit(
+            source,
+            plan,
+            generator,
+            features=features,
+            needs=needs,
+            request=request,
+            ledger=self.ledger,
+            context=context,
+        )
 
     def _opened(self, X: Any, schema: Any = None, privacy_unit: Any = None, sample_weight: Any = None) -> Source:
         of_fit = {"fit_schema": schema, "fit_privacy_unit": privacy_unit, "sample_weight": sample_weight}

@@ -133,6 +133,8 @@ class Fit:
         Read once, and once more for everything that is found or measured before the matrix.
     plan : Plan
     generator : numpy.random.Generator
+    features : Features
+        Of the source.
     needs : Needs
         Of the estimator.
     request : Request
@@ -162,12 +164,13 @@ class Fit:
         plan: Plan,
         generator: np.random.Generator,
         *,
+        features: Features,
         needs: Needs,
         request: Request,
         ledger: LedgerOrPath | None,
         context: FitContext,
     ) -> None:
-        self.source, self.plan, self.generator, self.features = source, plan, generator, Features.of(source)
+        self.source, self.plan, self.generator, self.features = source, plan, generator, features
         self.needs, self.request, self.ledger, self.context = needs, request, ledger, context
         self.budget: Budget | None = None  # what is left for the matrix, where it is divided
         self.drawn = gate.NOTHING
@@ -243,7 +246,7 @@ class Fit:
             self.ledger,
             n_features=self.source.n_features,
             feature_names=self.source.feature_names,
-            request=replace(self.request, own_units=self.route.preparation.own_units),
+            request=replace(self.request, own_units=True) if self.route.preparation.own_units else self.request,
             schema=self.features.schema,
             context=self.context,
         )

@@ -309,7 +309,16 @@ class MadeUpFits:
         """Return the release of a fit, which does not count with those of the user's own."""
         source, generator = open_table(rows), copy.deepcopy(generator)
         context = FitContext(self.needs.estimator, FitCount())
-        return Fit(source, plan, generator, needs=self.needs, request=self.request, ledger=None, context=context).run()
+        return Fit(
+            source,
+            plan,
+            generator,
+            features=Features.of(source),
+            needs=self.needs,
+            request=self.request,
+            ledger=None,
+            context=context,
+        ).run()
 
     def _made_up(self, n_rows: int) -> list[_MadeUpTable]:
         """Return the tables of so many rows, the same for all mechanisms."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from .. import gate
@@ -182,13 +182,14 @@ class Route:
     assumptions: tuple[str, ...] = ()
     screening: DiagonalMechanism | None = None
 
-    @property
+    @cached_property  # routes are made once, and the same in the next fit
     def guarantee(self) -> Guarantee:
         """The guarantee of a whole fit on this route."""
         compared = self.rule.compares or (self.preparation is not None and bool(self.preparation.ranges))
         screening = () if self.screening is None else self.screening.guarantees
         parts = (*self.choices.values(), *screening, self.mechanism.guarantee())
-        return _composed(parts, self.rule.unit, compared, self.assumptions)
+        whole = compose(parts).for_unit(self.rule.unit).with_assumption(*self.assumptions)
+        return whole.of_compared_units() if compared else whole
 
     def _screening_costs(self) -> dict[str, float]:
         if self.screening is None:
@@ -230,22 +231,32 @@ class Route:
         preparation, adjacency = self.preparation, self.mechanism.adjacency
         if preparation is not None:
             preparation.check_ends()
-            for name in self.choices:
-                noise_scale(self.cost(name) / (10 * SEARCHES * self.mechanism.n_features))  # and to spare
-            if n_rows is not None and adjacency is Adjacency.REPLACE_ONE:
-                needed = {}
-                if preparation.ranges:
-                    needed["bounds"] = rows_for_ranges(self.range_search(), len(preparation.ranges))
-                if "norm_bound" in self.choices:
-                    needed["norm_bound"] = LEAST_ROWS / self.norm_cost
-                for name, takes in needed.items():
-                    counted, epsilon = self.rule.unit.counted, self.guarantee.epsilon
-                    check_enough(n_rows, counted, epsilon, takes, CHOICES[name], INSTEAD[name])
+            _ = self._least_scales
+        if n_rows is not None and adjacency is Adjacency.REPLACE_ONE:
+            counted, epsilon = self.rule.unit.counted, self.guarantee.epsilon
+            for name, takes in self._least_rows.items():
+                check_enough(n_rows, counted, epsilon, takes, CHOICES[name], INSTEAD[name])
         if self.screening is not None:
             self.screening.check_grid(self.rule.feature_limit_squared)
         if n_rows is not None:
             self.split.check(self.mechanism, self.rule, n_rows)
             needs.check_rows(self.mechanism, self.rule, n_rows)
+
+    @cached_property
+    def _least_rows(self) -> dict[str, Fraction]:
+        """How many rows it takes to find what is found privately."""
+        least = {}
+        if self.preparation is not None and self.preparation.ranges:
+            least["bounds"] = rows_for_ranges(self.range_search(), len(self.preparation.ranges))
+        if "norm_bound" in self.choices:
+            least["norm_bound"] = LEAST_ROWS / self.norm_cost
+        return least
+
+    @cached_property
+    def _least_scales(self) -> list[Fraction]:
+        """The noise of searches at a part of what they have, to spare; refused where it cannot be drawn."""
+        parts = 10 * SEARCHES * self.mechanism.n_features
+        return [noise_scale(self.cost(name) / parts) for name in self.choices]
 
     def in_words(self) -> list[str]:
         """Return the statistic and the mechanism, then the parts of the budget and what is not released, a line each.
@@ -318,7 +329,7 @@ class Plan:
         """Return the plan of a table with this public number of rows: the route that runs, alone; or refuse it."""
         route = self.route(n_rows)
         route.check(needs, n_rows)
-        return replace(self, routes=((0, route),), n_rows=n_rows)
+        return Plan(self.n_features, ((0, route),), self.made_for, n_rows)
 
     def route(self, n_rows: int) -> Route:
         """Return the route of so many rows."""
@@ -444,12 +455,6 @@ def _joined(few: Routes, below: int, many: Routes) -> Routes:
         (below, _at(many, below)),
         *(one for one in many if one[0] > below),
     )
-
-
-@lru_cache(maxsize=128)  # of public records, which are the same in the next fit
-def _composed(parts: tuple[Guarantee, ...], unit: Unit, compared: bool, assumptions: tuple[str, ...]) -> Guarantee:
-    whole = compose(parts).for_unit(unit).with_assumption(*assumptions)
-    return whole.of_compared_units() if compared else whole
 
 
 def mechanisms_by_rows(

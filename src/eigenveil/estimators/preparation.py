@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any, Self
@@ -91,7 +91,7 @@ class FitParameters:
     @classmethod
     def of(cls, estimator: Estimator) -> Self:
         """Return the parameters of an estimator, or refuse one that has no meaning."""
-        given = {field.name: getattr(estimator, field.name) for field in fields(cls)}
+        given = {name: getattr(estimator, name) for name in cls.__dataclass_fields__}
         checked = {
             "statistic": one_of("statistic", given["statistic"], (AUTO, *STATISTICS)),
             "standardize": truth_value("standardize", given["standardize"], "; give public sizes by a schema"),

@@ -14,7 +14,7 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NamedTuple, Self, TypeAlias
 from weakref import WeakKeyDictionary
@@ -215,7 +215,7 @@ def fit_context(estimator: Estimator) -> FitContext:
     Asked before a row is read. A ledger that cannot be opened is refused here too.
     """
     ledger = opened_ledger(estimator.ledger)
-    context = replace(steps_before(estimator), tracked=ledger is not None)
+    context = steps_before(estimator, tracked=ledger is not None)
     # A seeded fit is marked as not private anyway.
     if estimator.random_state is not None or not context.searched:
         return context
@@ -231,9 +231,11 @@ def fit_context(estimator: Estimator) -> FitContext:
     return context
 
 
-def steps_before(estimator: Estimator) -> FitContext:
+def steps_before(estimator: Estimator, *, tracked: bool = False) -> FitContext:
     """Return what is around a fit, and warn of what may void its guarantee."""
     calls = list(_calls(sys._getframe(1)))
+    if not any(_is_other(call, estimator) for call in calls):
+        return FitContext(type(estimator).__name__, fit_count(estimator), tracked=tracked)
     wrapper = next((one for one in map(_wrapper, reversed(calls)) if one is not None and one is not estimator), None)
     context = FitContext(
         type(estimator).__name__,
@@ -243,6 +245,7 @@ def steps_before(estimator: Estimator) -> FitContext:
         in_worker=_in_worker(estimator, calls),
         searched=any(map(_refits, calls)),
         in_union=any(_is_of_sklearn(call.around, ("FeatureUnion",)) for call in calls),
+        tracked=tracked,
     )
     seeded = estimator.random_state is not None
     if seeded and context.own.cloned_unseeded and (wrapper is not None or context.in_worker):
@@ -284,6 +287,8 @@ _REFITTING = (
     "sklearn.model_selection",
     "sklearn.multioutput",
 )
+_JOBLIB = "joblib.parallel"
+_FITTING = (*_REFITTING, _JOBLIB)
 _CONTAINERS = ("Pipeline", "FeatureUnion", "ColumnTransformer")
 # Wrappers that hand rows on as they are. Others choose rows by labels or predictions (OneVsOneClassifier,
 # SelfTrainingClassifier, RANSACRegressor, CalibratedClassifierCV by stratified folds), choose columns by the rows
@@ -324,6 +329,13 @@ def _calls(frame: FrameType | None) -> Iterator[Call]:
         frame = frame.f_back
 
 
+def _is_other(call: Call, estimator: Estimator) -> bool:
+    """Return whether a call is none of the estimator itself, and may say something about the fit."""
+    if call.around is not None and call.around is not estimator:
+        return True
+    return call.module.startswith(_FITTING)
+
+
 def _refits(call: Call) -> bool:
     return call.module.startswith(_REFITTING)
 
@@ -349,7 +361,7 @@ def _in_worker(estimator: Estimator, calls: list[Call]) -> bool:
     An estimator that was made within the task is in no pipeline outside of it: it has no clones, and no pickle behind
     it. In a thread that cannot be detected.
     """
-    of_joblib = [call for call in calls if call.module == "joblib.parallel"]
+    of_joblib = [call for call in calls if call.module == _JOBLIB]
     if not of_joblib or type(of_joblib[-1].names.get("self")).__name__ == "Parallel":
         return False
     count = fit_count(estimator)

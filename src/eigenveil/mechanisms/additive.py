@@ -262,7 +262,7 @@ class AdditiveMechanism(CentralMechanism):
     def noise_facts(self) -> NoiseFacts:
         """Return them for noise that is invariant under rotations, or for independent entries that are all alike."""
         count = 0.0
-        if self.count_share > 0:  # the variance of a discrete Laplace distribution
+        if self.count_share:  # the variance of a discrete Laplace distribution
             ratio = math.exp(-1 / float(self._count_scale))
             count = 2 * ratio / (1 - ratio) ** 2
         d, beside = self.n_features, self.off_diagonal_sd**2

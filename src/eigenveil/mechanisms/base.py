@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -325,7 +325,7 @@ class CentralMechanism(Mechanism):
 
     # Where rows are private to the number.
 
-    @property
+    @cached_property
     def count_share(self) -> Fraction:
         """The share of the budget that pays for a noisy number of rows: none where that is public."""
         return COUNT_SHARE if self.adjacency is Adjacency.ADD_OR_REMOVE_ONE else Fraction(0)
@@ -341,7 +341,7 @@ class CentralMechanism(Mechanism):
 
     def check_count(self) -> None:
         """Refuse an epsilon at which the noise of a count cannot be drawn, for mechanisms that draw one."""
-        if self.count_share > 0 and not _COUNT_SCALES[0] <= self._count_scale <= _COUNT_SCALES[1]:
+        if self.count_share and not _COUNT_SCALES[0] <= self._count_scale <= _COUNT_SCALES[1]:
             raise InvalidParameterError(
                 f"epsilon = {self.epsilon:g} is too far from 1 for a private number of rows; choose another epsilon, "
                 "or adjacency='replace_one'."

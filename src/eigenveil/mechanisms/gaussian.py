@@ -217,7 +217,7 @@ class Gaussian(GaussianNoise):
         """Whether the trace is measured by more than the matrix. A free slack alone measures the number of rows."""
         return self.traced and (self.adjacency is Adjacency.REPLACE_ONE or self.count_share > 0)
 
-    @property
+    @cached_property
     def count_share(self) -> Fraction:
         """None where the number of rows is public, or known well enough at no cost."""
         return Fraction(0) if self.traced and free_count_suffices(self.n_features) else super().count_share

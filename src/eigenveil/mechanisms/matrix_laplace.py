@@ -141,7 +141,7 @@ class MatrixLaplace(RealNoiseMechanism):
         size = np.maximum(up, down) if self.balanced else up + down
         return np.asarray(-size / (2 * self.noise_scale()))
 
-    @property
+    @cached_property
     def off_diagonal_sd(self) -> float:
         """Twice c sqrt((d+1)(2p+1)/(p+2)), p = d(d+1)/2; for independent Wisharts c sqrt(2(d + 1))."""
         p, degrees = self._dimension, self.n_features + 1

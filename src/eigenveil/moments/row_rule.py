@@ -198,12 +198,12 @@ class RowRule:
         """Whether rows have a length in the units of the table, up to the norm; else they are directions."""
         return self.statistic == "clipped"
 
-    @property
+    @cached_property
     def limit_squared(self) -> int:
         """The largest trace that one row has a part in, which mechanisms hide: that of all of its comparisons."""
         return self.comparisons * self.row_limit_squared
 
-    @property
+    @cached_property
     def row_limit_squared(self) -> int:
         """The largest squared norm of one integer row: 4^bits, and the square of the constant."""
         return int(4**self.bits) + self.constant_units**2
@@ -213,20 +213,23 @@ class RowRule:
         """The largest trace that one unit has a part in, of the features alone, without the constant."""
         return self.limit_squared - (self.constant_units**2 if self.knows_corner else 0)
 
-    @property
+    @cached_property
     def constant_units(self) -> int:
         """The appended integer, or 0 where none is appended."""
         return 0 if self.constant is None else round(2.0**self.bits * (self.constant / self.norm))
 
-    @property
+    @cached_property
     def grid_factor(self) -> FloatArray:
         """Grid units per unit of a feature: a 0-d array, or one entry a feature."""
         if self.statistic == "kendall":
-            return np.asarray(float(self._sign_units))
-        scaled_before = self.scale is None or self.statistic == "spatial_sign"  # a direction is made of scaled rows
-        scale = np.asarray(1.0 if scaled_before else self.scale, dtype=np.float64)
-        with np.errstate(over="ignore", under="ignore"):
-            return np.asarray(2.0**self.bits * (scale / self.norm))
+            factor = np.asarray(float(self._sign_units))
+        else:
+            scaled_before = self.scale is None or self.statistic == "spatial_sign"  # a direction is of scaled rows
+            scale = np.asarray(1.0 if scaled_before else self.scale, dtype=np.float64)
+            with np.errstate(over="ignore", under="ignore"):
+                factor = np.asarray(2.0**self.bits * (scale / self.norm))
+        factor.flags.writeable = False
+        return factor
 
     @property
     def row_norm(self) -> float:
@@ -238,7 +241,7 @@ class RowRule:
         """Whether an entry of zero stays zero, so that sparse rows stay sparse."""
         return self.shift is None and self.mapped_from is None
 
-    @property
+    @cached_property
     def unit_squared(self) -> float:
         """The value of one unit of the integer second moment, in squared units of the scaled row.
 
@@ -248,7 +251,7 @@ class RowRule:
         unit = math.sqrt(self.largest_share) / self._sign_units if signs else self.norm / 2.0**self.bits
         return unit**2 * (2 / self.comparisons if self.compares_neighbours else 1.0)
 
-    @property
+    @cached_property
     def reach_squared(self) -> float:
         """The square of the longest row, its constant included, in squared units of the scaled row.
 

@@ -103,9 +103,9 @@ class ProductSum:
         self._add_left()
         integers = self._pending.astype(np.int64)
         if self._upper is not None:
-            upper = np.triu(self._upper[: len(integers), : len(integers)]).astype(np.int64)
-            integers += upper
-            integers += np.triu(upper, 1).T
+            upper = self._upper[: len(integers), : len(integers)].astype(np.int64)
+            places = np.arange(len(integers))
+            integers += np.where(places[:, None] > places, upper.T, upper)
         if self._whole is not None:
             integers = widened(integers, self._bound, self.n_units)
             integers += self._whole

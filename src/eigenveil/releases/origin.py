@@ -47,7 +47,7 @@ class Request:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        return {"kind": self.kind, **{one.name: getattr(self, one.name) for one in fields(self)}}
+        return {"kind": self.kind, **vars(self)}
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class Screening:
         must(_whole(self.n_features, 1, MOST_COUNT), "n_features is a whole number")
         must(all(_whole(one, 0, self.n_features - 1) for one in self.kept), "features that were kept have positions")
         must(tuple(sorted({*self.kept})) == self.kept and len(self.kept) == n_features, "each was kept once, in order")
-        must(all(map(_text, names or ())), f"names of features are {_TEXTS}")
+        must(all(map(_text, names or ())), _NAMES_OF_FEATURES)
         must(names is None or len(names) == self.n_features, "every feature has a name")
         must(feature_names == self.kept_names, "names are those of the features that were kept")
 
@@ -298,11 +298,11 @@ class Origin:
         must(n_features >= 1, "there are features")
         must(self.model in ("central", "local", "federated"), "the model is known")
         texts = (self.mechanism, self.created, self.package_version, *self.chosen_privately)
-        must(all(map(_text, texts)) and (self.estimator is None or _text(self.estimator)), f"names are {_TEXTS}")
+        must(all(map(_text, texts)) and (self.estimator is None or _text(self.estimator)), _NAMES)
         names = self.feature_names
-        must(all(map(_text, names or ())), f"names of features are {_TEXTS}")
+        must(all(map(_text, names or ())), _NAMES_OF_FEATURES)
         must(names is None or len(names) == n_features, "every feature has a name")
-        must(all(map(_text, self.parameters)), f"names of parameters are {_TEXTS}")
+        must(all(map(_text, self.parameters)), _NAMES_OF_PARAMETERS)
         must(self.n_rows is None or _whole(self.n_rows, 0, MOST_COUNT), "n_rows is a whole number")
         must(self.ledger_entry is None or _whole(self.ledger_entry, 0, MOST_COUNT), "an entry has a number")
         must(self.total_weight is None or _number(self.total_weight, SMALLEST), "total_weight is above 0")
@@ -323,7 +323,7 @@ class Origin:
         limit = HEADER_BYTES - _BESIDE_ORIGIN
         try:
             content = {"origin": self.to_dict()}
-            text = json.dumps(content, sort_keys=True, allow_nan=False)  # on one line, which is much quicker
+            text = _ONE_LINE.encode(content)
             check_json(content, text)  # and what is written like this is read like this: sorted keys are of one type
             if self.schema is not None:
                 Schema.from_dict(parsed_json(text)["origin"]["schema"])
@@ -340,7 +340,7 @@ class Origin:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        known = {one.name: getattr(self, one.name) for one in fields(self)}
+        known = dict(vars(self))
         for name in _GIVEN:  # left out where nothing was given, as in files from before they were recorded
             if known[name] is None:
                 del known[name]
@@ -440,6 +440,10 @@ def _collection(content: Mapping[str, Any]) -> Collection:
 # What a file may say.
 
 _TEXTS = f"texts of at most {_LONGEST_TEXT:,} characters"
+_NAMES, _NAMES_OF_FEATURES, _NAMES_OF_PARAMETERS = (
+    f"names{of} are {_TEXTS}" for of in ("", " of features", " of parameters")
+)
+_ONE_LINE = json.JSONEncoder(sort_keys=True, allow_nan=False)  # much quicker than with lines of their own
 
 
 def header_text(content: Mapping[str, Any]) -> str:

@@ -117,11 +117,16 @@ class TextFormat:
     @property
     def is_default(self) -> bool:
         """Whether nothing was said about it."""
-        return self == TextFormat()
+        return self == _DEFAULT_FORMAT
+
+
+_DEFAULT_FORMAT = TextFormat()
 
 
 def text_format(given: Mapping[str, Any]) -> TextFormat:
     """Return the format that keyword arguments describe; None says nothing."""
+    if not given:
+        return _DEFAULT_FORMAT
     for name in given:
         one_of("The options of files of text", name, ("delimiter", "decimal", "encoding"))
     return TextFormat(**{name: value for name, value in given.items() if value is not None})
@@ -402,7 +407,7 @@ class FileReader:
     def __init__(self, path: Place, suffix: str, declared: "Declared", text_format: TextFormat | None = None) -> None:
         self.path, self.suffix, self.where = path, suffix, str(path)
         self.declared: Declared = declared
-        self.text_format: TextFormat = TextFormat() if text_format is None else text_format
+        self.text_format: TextFormat = _DEFAULT_FORMAT if text_format is None else text_format
         if not (self.text_format.is_default or self.takes_text_format):
             raise InvalidDataError(f"{path} is no file of text; leave out delimiter, decimal and encoding.")
         with one_sentence(self.where):
