@@ -210,14 +210,57 @@ def test_whole_numbers_are_numbered_and_hashed_as_python_does_it(monkeypatch, ki
         assert len(found[0][1]) == len(set(numbers.tolist()))
 
 
-@pytest.mark.skipif(identifiers._compiled_by_code() is None, reason="nothing was compiled")
+ODD_TEXTS = [
+    *sorted(identifiers._MISSING_MARKS),
+    "NaNa",
+    "7.0",
+    "007",
+    " a",
+    "a  b",
+    "a\t",
+    "1e5",
+    "-0",
+    "é",
+    "\0",
+    "x" * 40,
+]
+
+
+@pytest.mark.skipif(identifiers._compiled_numbered_texts() is None, reason="nothing was compiled")
+@pytest.mark.parametrize("n_units", [3, 900, 9_000])  # the last needs more slots than there are at first
+def test_texts_are_numbered_and_hashed_as_python_does_it(monkeypatch, n_units):
+    some = np.random.default_rng(6).integers(0, n_units, 3 * n_units)
+    identifier = str(uuid.UUID(int=2**127 + 3))
+    texts = [f"{'' if one % 3 else 'a unit of a long name '}{one}" for one in some]
+    texts += [*ODD_TEXTS, identifier, identifier.upper(), identifier.replace("-", ""), *texts[:5], *ODD_TEXTS]
+    arrow = pa.array(texts)
+    kinds = [texts, arrow, arrow.cast(pa.large_string()), pa.chunked_array([arrow[:7], arrow[:0], arrow[7:]])]
+    kinds += [pa.concat_arrays([pa.array(["before"]), arrow]).slice(1), arrow.dictionary_encode()]
+    made = [
+        nw.from_native(pa.chunked_array([one]) if isinstance(one, pa.Array) else one, series_only=True)
+        for one in kinds[1:]
+    ]
+    made += [nw.from_native(make(texts), series_only=True) for make in (pd.Series, pl.Series)]
+    found = [keys_of(one) for one in (texts, *made)]
+    with monkeypatch.context() as patch:
+        for name in ("_compiled_numbered_texts", "_compiled_plain", "_compiled_digests"):
+            patch.setattr(identifiers, name, lambda: None)
+        found.append(keys_of(texts))
+        patch.setattr(identifiers, "has_arrow", lambda: False)
+        found.append(keys_of(texts))
+    for codes, keys in found:
+        assert np.array_equal(codes, found[-1][0])
+        assert np.array_equal(keys, found[-1][1])
+
+
+@pytest.mark.skipif(identifiers._compiled_places() is None, reason="nothing was compiled")
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_rows_are_sorted_by_unit_as_scipy_sorts_them(kind):
     generator = np.random.default_rng(4)
     for n_rows, n_units in ((1, 1), (2, 2), (1000, 7), (1000, 900)):
         codes = generator.integers(0, n_units, n_rows).astype(kind)
         for some in (codes, codes[::-1]):
-            ours, its = identifiers._by_code(some, n_units), identifiers._compiled_by_code()(some, n_units)
+            ours, its = identifiers._places(some, n_units), identifiers._compiled_places()(some, n_units)
             assert all(map(np.array_equal, ours, its))
 
 

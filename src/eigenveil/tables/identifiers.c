@@ -1,5 +1,5 @@
-/* What identifiers.py does to many rows: whole numbers numbered by first appearance; BLAKE2b (RFC 7693) of 16 bytes
-   without a key, of LANES short texts at a time; and rows sorted by unit.
+/* What identifiers.py does to many rows: whole numbers and texts numbered by first appearance; BLAKE2b (RFC 7693) of 16
+   bytes without a key, of LANES short texts at a time; and the places of rows, unit after unit.
 
    Built by CMakeLists.txt into the same library as the passes over rows, and never needed. */
 
@@ -142,36 +142,152 @@ INLINE size_t digits_of(int64_t number, uint8_t *text)
 }
 
 /* Number n numbers by first appearance, those that are equal alike, and return how many different ones there are. The
-   digits of each of these are in `texts`, 20 characters at most, one after the other from `starts` on. `table` has
-   2^bits zeros, more than n. */
+   digits of each of these are in `texts`, 20 characters at most, one after the other from `starts` on. `table` has twice
+   2^bits zeros, more than n: numbers below 2^bits have places of their own, and others are found by their hash. */
 size_t eigenveil_numbered(const int64_t *restrict numbers, size_t n, int bits, uint32_t *restrict table,
-                          int64_t *restrict codes, uint8_t *restrict texts, int64_t *restrict starts,
+                          uint32_t *restrict codes, uint8_t *restrict texts, int64_t *restrict starts,
                           int64_t *restrict found)
 {
-    size_t many = 0, mask = ((size_t)1 << bits) - 1;
+    size_t many = 0, size = (size_t)1 << bits;
+    uint32_t *by_hash = table + size;
     starts[0] = 0;
     for (size_t i = 0; i < n; i++) {
-        size_t place = split_mix((uint64_t)numbers[i]) & mask;
-        while (table[place] && found[table[place] - 1] != numbers[i]) place = (place + 1) & mask;
-        if (!table[place]) {
+        uint64_t number = (uint64_t)numbers[i], place = split_mix(number) & (size - 1);
+        uint32_t *slot = number < size ? table + number : by_hash + place;
+        while (number >= size && *slot && found[*slot - 1] != numbers[i]) {
+            place = (place + 1) & (size - 1);
+            slot = by_hash + place;
+        }
+        if (!*slot) {
             found[many] = numbers[i];
             starts[many + 1] = starts[many] + (int64_t)digits_of(numbers[i], texts + starts[many]);
-            table[place] = (uint32_t)++many;
+            *slot = (uint32_t)++many;
         }
-        codes[i] = table[place] - 1;
+        codes[i] = *slot - 1;
     }
     return many;
 }
 
-/* Put the places of n rows into `order`, unit after unit by their codes, and where each unit begins into `starts`; the
-   last of these is n. */
-void eigenveil_by_code(const int64_t *restrict codes, size_t n, size_t n_units, int64_t *restrict starts,
-                       int64_t *restrict order)
+#define TOGETHER 256 /* texts whose hashes are made before one is looked up, so that its slot is fetched by then */
+
+/* Return the 8 bytes before `end` as a word, in the order of the processor; or all of a shorter text that ends there. */
+INLINE uint64_t word_before(const uint8_t *end, size_t size)
+{
+    uint64_t word;
+    if (size < sizeof word) return word_at(end - size, size);
+    memcpy(&word, end - sizeof word, sizeof word);
+    return word;
+}
+
+INLINE uint64_t hash_of_text(const uint8_t *text, size_t size)
+{
+    uint64_t hash = size;
+    for (size_t at = 8; at < size; at += 8) hash = split_mix(hash ^ word_before(text + at, at));
+    return split_mix(hash ^ word_before(text + size, size));
+}
+
+INLINE int same_text(const uint8_t *one, const uint8_t *other, size_t size)
+{
+    for (size_t at = 8; at < size; at += 8)
+        if (word_before(one + at, at) != word_before(other + at, at)) return 0;
+    return word_before(one + size, size) == word_before(other + size, size);
+}
+
+/* A text that came first, and the row that it came in. */
+struct kind {
+    const uint8_t *text;
+    size_t size;
+    int64_t row;
+};
+
+/* Return the slot of a text: its own, which has half of its hash and one more than the number of its kind, or a free
+   one, which is 0. */
+INLINE uint64_t *slot_of(uint64_t *slots, size_t n_slots, uint64_t hash, const uint8_t *text, size_t size,
+                         const struct kind *kinds)
+{
+    size_t place = hash & (n_slots - 1);
+    for (; slots[place]; place = (place + 1) & (n_slots - 1)) {
+        const struct kind *kind = kinds + ((uint32_t)slots[place] - 1);
+        if (slots[place] >> 32 == hash >> 32 && kind->size == size && same_text(kind->text, text, size)) break;
+    }
+    return slots + place;
+}
+
+/* Number n texts, which end where the next one begins, by first appearance, those that are equal alike, and return how
+   many kinds there are. There is room for n of these, and for 4 n slots: at first `n_slots`, a power of two, are used. */
+size_t eigenveil_numbered_texts(const uint8_t *restrict texts, const int64_t *restrict starts, size_t n,
+                                size_t n_slots, uint64_t *restrict slots, uint32_t *restrict codes,
+                                struct kind *restrict kinds)
+{
+    size_t many = 0;
+    uint64_t hashes[TOGETHER];
+    memset(slots, 0, n_slots * sizeof *slots);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = i; i % TOGETHER == 0 && k < n && k < i + TOGETHER; k++) {
+            hashes[k - i] = hash_of_text(texts + starts[k], (size_t)(starts[k + 1] - starts[k]));
+            __builtin_prefetch(slots + (hashes[k - i] & (n_slots - 1)));
+        }
+        const uint8_t *text = texts + starts[i];
+        size_t size = (size_t)(starts[i + 1] - starts[i]);
+        uint64_t hash = hashes[i % TOGETHER], *slot = slot_of(slots, n_slots, hash, text, size, kinds);
+        codes[i] = (uint32_t)(*slot ? *slot : many + 1) - 1;
+        if (*slot) continue;
+        kinds[many++] = (struct kind){text, size, (int64_t)i};
+        *slot = hash >> 32 << 32 | many;
+        if (2 * many <= n_slots) continue;
+        n_slots *= 2;
+        memset(slots, 0, n_slots * sizeof *slots);
+        for (size_t k = 0; k < many; k++) {
+            hash = hash_of_text(kinds[k].text, kinds[k].size);
+            *slot_of(slots, n_slots, hash, kinds[k].text, kinds[k].size, kinds) = hash >> 32 << 32 | (k + 1);
+        }
+    }
+    return many;
+}
+
+#define UUID_SIZE 36
+#define LEAST_OF_UUID 32 /* characters that may spell one in another way */
+#define LONGEST_MARK 4   /* of a missing value that begins with a letter, which is an N */
+
+INLINE int is_digit(uint8_t one) { return one >= '0' && one <= '9'; }
+INLINE int is_letter(uint8_t one) { return (one | 32) >= 'a' && (one | 32) <= 'z'; }
+
+/* Tell whether a text is beyond doubt compared as it is written: a UUID as the standard writes it; or a text shorter than
+   any UUID, of digits, or of printable ASCII that begins with a letter and has no blanks around it, which is no mark of a
+   missing value. */
+INLINE int is_plain(const uint8_t *text, size_t size)
+{
+    int digits = 1, printable = 1, uuid = size == UUID_SIZE;
+    if (uuid) {
+        for (size_t k = 0; k < size; k++)
+            uuid &= k == 8 || k == 13 || k == 18 || k == 23 ? text[k] == '-'
+                                                            : is_digit(text[k]) | (text[k] >= 'a' && text[k] <= 'f');
+        return uuid;
+    }
+    if (size == 0 || size >= LEAST_OF_UUID) return 0;
+    for (size_t k = 0; k < size; k++) {
+        digits &= is_digit(text[k]);
+        printable &= text[k] >= ' ' && text[k] <= '~';
+    }
+    printable &= is_letter(text[0]) && text[size - 1] != ' ';
+    return digits || (printable && !(size <= LONGEST_MARK && (text[0] | 32) == 'n'));
+}
+
+/* Put into `plain` which of n texts are compared as they are written. */
+void eigenveil_plain(const uint8_t *restrict texts, const int64_t *restrict starts, size_t n, uint8_t *restrict plain)
+{
+    for (size_t i = 0; i < n; i++) plain[i] = (uint8_t)is_plain(texts + starts[i], (size_t)(starts[i + 1] - starts[i]));
+}
+
+/* Put the place of each of n rows, unit after unit by their codes, into `places`, and where each unit begins into
+   `starts`; the last of these is n. */
+void eigenveil_places(const uint32_t *restrict codes, size_t n, size_t n_units, int64_t *restrict starts,
+                      int64_t *restrict places)
 {
     memset(starts, 0, (n_units + 1) * sizeof *starts);
     for (size_t i = 0; i < n; i++) starts[codes[i] + 1]++;
     for (size_t u = 0; u < n_units; u++) starts[u + 1] += starts[u];
-    for (size_t i = 0; i < n; i++) order[starts[codes[i]]++] = (int64_t)i;
+    for (size_t i = 0; i < n; i++) places[i] = starts[codes[i]]++;
     memmove(starts + 1, starts, n_units * sizeof *starts);
     starts[0] = 0;
 }

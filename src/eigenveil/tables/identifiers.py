@@ -46,18 +46,13 @@ _WHOLE_WITH_POINT = re.compile(r"-?[0-9]+\.0*")
 # One digit before the point, as programs write it; with more it may be a code that happens to have an e.
 _WHOLE_WITH_EXPONENT = re.compile(r"-?[1-9](\.[0-9]+)?[eE]\+?[0-9]{1,2}")
 _UUID_TEXT = re.compile(r"\{?[0-9a-fA-F]{8}(-?)([0-9a-fA-F]{4}\1){3}[0-9a-fA-F]{12}\}?")
-# Text that is compared as it is written, if it is shorter than a UUID and no mark of a missing value: digits, or
-# printable ASCII that begins with a letter, without blanks around it.
-_PLAIN = "^(?:[0-9]+|[A-Za-z][!-~]*(?: +[!-~]+)*)$"
-# A UUID as the standard writes it, which is its one spelling.
-_STANDARD_UUID = "^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 _UUID_DIGITS, _UUID_VARIANT = 32, 0b10  # the first two bits of the ninth byte, as the standard has them
 _EPOCH = datetime(1970, 1, 1)
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 # Beyond this a float64 stands for several whole numbers; narrower floats do before.
 _WHOLE_FLOATS = 2**53
-# Fewer are numbered by identifiers.c, in 32 bits.
-_MOST_NUMBERED = 2**31
+# Fewer are numbered by identifiers.c, in 32 bits, with at least so many slots for texts.
+_MOST_NUMBERED, _FIRST_SLOTS = 2**31, 2**12
 # Keys of what is no identifier: on engines they travel where an error cannot.
 _NO_KEY, _UNFIT_KEY = bytes(16), bytes(15) + b"\x01"
 _EMPTY = blake2b(digest_size=16)
@@ -115,18 +110,20 @@ def keys_of(values: Any) -> tuple[Codes, Keys]:
         return codes, _as_keys(found)
     import pyarrow as pa
 
-    indices, distinct = encoded.indices, encoded.dictionary
-    if indices.null_count:
-        distinct = pa.concat_arrays([distinct, pa.nulls(1, distinct.type)])
-        indices = indices.fill_null(len(distinct) - 1)
-    codes = indices.to_numpy()
+    codes, distinct = encoded
     if pa.types.is_integer(distinct.type):  # whose digits have one spelling
         return codes, _digests(distinct.cast(pa.string()))
     if pa.types.is_floating(distinct.type) and _all_whole(distinct.to_numpy(zero_copy_only=False)):
         return _without_twins(codes, _digests(distinct.cast(pa.int64()).cast(pa.string())))  # 0.0 and -0.0
-    if pa.types.is_string(distinct.type) or pa.types.is_large_string(distinct.type):
-        return _without_twins(codes, _keys_of_texts(distinct))
-    return _without_twins(codes, _as_keys(map(_key, _python_values(distinct))))
+    plain = _compiled_plain() if _is_text(distinct.type) else None
+    if plain is None:
+        return _without_twins(codes, _as_keys(map(_key, _python_values(distinct))))
+    # What is compared as it is written does not become Python text.
+    keys, others = _digests(distinct), np.flatnonzero(~plain(*_bytes_of_texts(distinct)))
+    if not others.size:
+        return codes, keys
+    keys[others] = _as_keys(map(_key, distinct.take(pa.array(others)).to_pylist()))
+    return _without_twins(codes, keys)
 
 
 def check_keys(keys: Keys, told: str) -> None:
@@ -167,10 +164,10 @@ def _compiled_numbered() -> Callable[[NDArray[np.int64]], tuple[Codes, Keys]] | 
 
     def numbered(numbers: NDArray[np.int64]) -> tuple[Codes, Keys]:
         n, bits = numbers.size, (2 * numbers.size).bit_length()
-        codes, found, starts = (np.empty(n + 1, dtype=np.int64) for _ in range(3))
+        codes, found, starts = np.empty(n, dtype=np.uint32), *(np.empty(n + 1, dtype=np.int64) for _ in range(2))
         texts = np.empty(20 * n, dtype=np.uint8)
-        many = function(numbers, n, bits, np.zeros(2**bits, dtype=np.uint32), codes, texts, starts, found)
-        return codes[:n], digests(texts, starts[: many + 1])
+        many = function(numbers, n, bits, np.zeros(2 ** (bits + 1), dtype=np.uint32), codes, texts, starts, found)
+        return codes, digests(texts, starts[: many + 1])
 
     numbers = np.array([7, -1, 10**18, 7, 0, -(2**63), 2**63 - 1, -1, *range(90, 110), 0])
     first = {number: place for place, number in enumerate(dict.fromkeys(numbers.tolist()))}
@@ -179,8 +176,11 @@ def _compiled_numbered() -> Callable[[NDArray[np.int64]], tuple[Codes, Keys]] | 
     return numbered if same and np.array_equal(keys, _as_keys(map(_key, first))) else None
 
 
-def _dictionary(values: Any) -> Any:
-    """Return the dictionary-encoded Arrow array of identifiers, or None without Arrow or where it has no such type."""
+def _dictionary(values: Any) -> tuple[Codes, Any] | None:
+    """Return codes by first appearance, and the Arrow array of distinct identifiers, a missing one among them.
+
+    None without Arrow, and where it has no such type.
+    """
     if not has_arrow():
         return None
     import pyarrow as pa
@@ -192,10 +192,74 @@ def _dictionary(values: Any) -> Any:
             array = pa.chunked_array([chunk.storage for chunk in chunks], array.type.storage_type)
         if pa.types.is_dictionary(array.type):
             array = array.cast(array.type.value_type)
+        numbered = _compiled_numbered_texts() if _is_text(array.type) and not array.null_count else None
+        if numbered is not None and len(array) < _MOST_NUMBERED:
+            array = array.cast(pa.large_string())  # of which many chunks are one array, however long
+            whole = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+            codes, firsts = numbered(*_bytes_of_texts(whole))
+            return codes, whole.take(pa.array(firsts))
         encoded = array.dictionary_encode()
-        return encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
+    indices, distinct = encoded.indices, encoded.dictionary
+    if indices.null_count:
+        distinct = pa.concat_arrays([distinct, pa.nulls(1, distinct.type)])
+        indices = indices.fill_null(len(distinct) - 1)
+    return indices.to_numpy(), distinct
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+@functools.cache
+def _compiled_numbered_texts() -> Callable[[NDArray[np.uint8], NDArray[np.int64]], tuple[Codes, Codes]] | None:
+    """Return what numbers texts by first appearance, and lists these, if it was compiled and finds equal ones."""
+    place, size = ctypes.c_void_p, ctypes.c_size_t
+    types = place, place, size, size, place, place, place
+    function = compiled_function("eigenveil_numbered_texts", *types, returns=size)
+    if function is None:
+        return None
+
+    def numbered(texts: NDArray[np.uint8], starts: NDArray[np.int64]) -> tuple[Codes, Codes]:
+        n = starts.size - 1
+        codes, kinds = np.empty(n, dtype=np.uint32), np.empty((n, 3), dtype=np.int64)
+        slots = np.empty(max(_FIRST_SLOTS, 4 * n), dtype=np.uint64)
+        many = function(texts, starts, n, _FIRST_SLOTS, slots, codes, kinds)
+        return codes, kinds[:many, 2].copy()
+
+    texts = [b"%*d" % (place % 19, place * place % _FIRST_SLOTS * place) for place in range(_FIRST_SLOTS)] + [b""] * 2
+    first: dict[bytes, int] = {}
+    wanted = [first.setdefault(text, len(first)) for text in texts]
+    codes, firsts = numbered(np.frombuffer(b"".join(texts), np.uint8), np.cumsum([0, *map(len, texts)]))
+    same = codes.tolist() == wanted and [texts[place] for place in firsts] == list(first)
+    return numbered if same else None
+
+
+@functools.cache
+def _compiled_plain() -> Callable[[NDArray[np.uint8], NDArray[np.int64]], NDArray[np.bool_]] | None:
+    """Return what tells which texts are beyond doubt compared as they are written, if it was compiled and is right.
+
+    Of every other text `_text` is asked.
+    """
+    function = compiled_function("eigenveil_plain", *(ctypes.c_void_p,) * 2, ctypes.c_size_t, ctypes.c_void_p)
+    if function is None:
+        return None
+
+    def plain(texts: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        found = np.empty(starts.size - 1, dtype=np.bool_)
+        function(texts, starts, found.size, found)
+        return found
+
+    uuid = str(UUID(int=2**127 + 10**20))
+    texts = ["a", "7", "007", "Ab C", *_MISSING_MARKS, " a", "a ", "7.0", "-0", "1e5", "é", "a\0", "a\n", "x" * 32]
+    texts += [uuid, uuid.upper(), f"{{{uuid}}}", uuid.replace("-", ""), uuid.replace("-", "0")]
+    written = [text.encode() for text in texts]
+    found = plain(np.frombuffer(b"".join(written), np.uint8), np.cumsum([0, *map(len, written)]))
+    return plain if all(_text(text) == text for text, one in zip(texts, found, strict=True) if one) else None
 
 
 def _distinct_items(values: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
@@ -217,31 +281,24 @@ def _all_whole(numbers: NDArray[np.floating[Any]]) -> bool:
     return bool((np.abs(numbers) < 2.0 ** (np.finfo(numbers.dtype).nmant + 1)).all() and (numbers % 1 == 0).all())
 
 
-def _keys_of_texts(distinct: Any) -> Keys:
-    """Return the keys of a column of text; what is compared as it is written does not become Python text."""
+def _bytes_of_texts(texts: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the bytes of an Arrow array of text, and where each text begins and the last one ends."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    marks = pa.array(sorted(_MISSING_MARKS), distinct.type)
-    plain = pc.and_not(pc.match_substring_regex(distinct, _PLAIN), pc.is_in(distinct, marks))
-    plain = pc.and_(plain, pc.less(pc.binary_length(distinct), _UUID_DIGITS))
-    plain = pc.or_(plain, pc.match_substring_regex(distinct, _STANDARD_UUID)).fill_null(False)
-    keys, others = _digests(distinct), np.flatnonzero(~plain.to_numpy(zero_copy_only=False))
-    if others.size:
-        keys[others] = _as_keys(map(_key, distinct.take(pa.array(others)).to_pylist()))
-    return keys
+    _, ends, written = texts.buffers()
+    kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    starts = np.frombuffer(ends or bytes(8), kind)[texts.offset : texts.offset + len(texts) + 1]
+    return np.frombuffer(written or b"\0", np.uint8), starts.astype(np.int64, copy=False)
 
 
 def _digests(texts: Any) -> Keys:
     """Return the keys of an Arrow array of text, none of which becomes Python text: by identifiers.c, or one by one."""
     import pyarrow as pa
 
-    compiled, large = _compiled_digests(), pa.types.is_large_string(texts.type)
+    compiled = _compiled_digests()
     if compiled is None:
-        return _as_keys(map(_key_of_text, texts.cast(pa.large_binary() if large else pa.binary()).to_pylist()))
-    _, ends, written = texts.buffers()
-    starts = np.frombuffer(ends, np.int64 if large else np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    keys = compiled(np.frombuffer(written or b"\0", np.uint8), starts.astype(np.int64))
+        return _as_keys(map(_key_of_text, texts.cast(pa.large_binary()).to_pylist()))
+    keys = compiled(*_bytes_of_texts(texts))
     keys[texts.is_null().to_numpy(zero_copy_only=False)] = 0  # as _NO_KEY
     return keys
 
@@ -411,16 +468,22 @@ class Grouping:
 
     Parameters
     ----------
-    order : ndarray, optional
-        The rows, person after person, and those of one person in the order in which they came; None where they lie so.
+    places : ndarray of int64, optional
+        The place of every row, person after person, and of one person in the order in which they came; None where they
+        lie so.
     starts : ndarray of int64
         Where in that order the rows of every person begin; its last entry is the number of rows.
     keys : ndarray of uint64, of shape (privacy units, 2)
     """
 
-    order: NDArray[np.int64] | None
+    places: NDArray[np.int64] | None
     starts: NDArray[np.int64]
     keys: Keys
+
+    @functools.cached_property
+    def order(self) -> NDArray[np.int64] | None:
+        """The rows, person after person; None where they lie so."""
+        return None if self.places is None else _inverse(self.places)
 
     def blocks(
         self,
@@ -459,38 +522,44 @@ def grouped(codes: Codes, keys: Keys) -> Grouping:
     Examples
     --------
     >>> grouping = grouped(np.array([0, 1, 0]), np.zeros((2, 2), np.uint64))
-    >>> grouping.order.tolist(), grouping.starts.tolist()
-    ([0, 2, 1], [0, 2, 3])
+    >>> grouping.places.tolist(), grouping.order.tolist(), grouping.starts.tolist()
+    ([0, 2, 1], [0, 2, 1], [0, 2, 3])
     """
-    if not (codes[1:] < codes[:-1]).any():
-        changes = np.flatnonzero(np.diff(codes, prepend=-1, append=len(keys)))
-        return Grouping(None, changes.astype(np.int64), keys)
-    return Grouping(*(_compiled_by_code() or _by_code)(codes, len(keys)), keys)
+    compiled = _compiled_places() if codes.size < _MOST_NUMBERED else None
+    places, starts = (_places if compiled is None else compiled)(codes, len(keys))
+    return Grouping(places if (codes[1:] < codes[:-1]).any() else None, starts, keys)
 
 
-def _by_code(codes: Codes, n_units: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _places(codes: Codes, n_units: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places of rows, unit after unit by their codes, and where each unit begins and the last one ends."""
     # A sparse matrix with one entry a row, turned on its side, is a counting sort.
     entries = np.ones(codes.size, dtype=np.int8), codes, np.arange(codes.size + 1)
     by_unit = scipy.sparse.csr_array(entries, shape=(codes.size, n_units)).tocsc()
-    return by_unit.indices.astype(np.int64), by_unit.indptr.astype(np.int64)
+    return _inverse(by_unit.indices), by_unit.indptr.astype(np.int64)
 
 
 @functools.cache
-def _compiled_by_code() -> Callable[[Codes, int], tuple[NDArray[np.int64], NDArray[np.int64]]] | None:
-    """Return `_by_code` of identifiers.c, if it was compiled and gives the same."""
+def _compiled_places() -> Callable[[Codes, int], tuple[NDArray[np.int64], NDArray[np.int64]]] | None:
+    """Return `_places` of identifiers.c, if it was compiled and gives the same."""
     place, size = ctypes.c_void_p, ctypes.c_size_t
-    function = compiled_function("eigenveil_by_code", place, size, size, place, place)
+    function = compiled_function("eigenveil_places", place, size, size, place, place)
     if function is None:
         return None
 
-    def by_code(codes: Codes, n_units: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        starts, order = np.empty(n_units + 1, dtype=np.int64), np.empty(codes.size, dtype=np.int64)
-        function(np.ascontiguousarray(codes, dtype=np.int64), codes.size, n_units, starts, order)
-        return order, starts
+    def placed(codes: Codes, n_units: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        starts, places = np.empty(n_units + 1, dtype=np.int64), np.empty(codes.size, dtype=np.int64)
+        function(np.ascontiguousarray(codes, dtype=np.uint32), codes.size, n_units, starts, places)
+        return places, starts
 
     codes = np.arange(100) * 37 % 11
-    return by_code if all(map(np.array_equal, by_code(codes, 11), _by_code(codes, 11))) else None
+    return placed if all(map(np.array_equal, placed(codes, 11), _places(codes, 11))) else None
+
+
+def _inverse(permutation: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return where every number stands in a permutation."""
+    inverse = np.empty(permutation.size, dtype=np.int64)
+    inverse[permutation] = np.arange(permutation.size)
+    return inverse
 
 
 def grouped_by_key(row_keys: Keys) -> Grouping:
@@ -508,7 +577,7 @@ def grouped_by_key(row_keys: Keys) -> Grouping:
         order = np.lexsort((row_keys[:, 1], row_keys[:, 0]))
         ordered = row_keys[order]
     starts = run_starts(ordered)
-    return Grouping(order, np.append(starts, len(row_keys)), ordered[starts])
+    return Grouping(_inverse(order), np.append(starts, len(row_keys)), ordered[starts])
 
 
 def run_starts(row_keys: Keys) -> NDArray[np.int64]:

@@ -121,8 +121,9 @@ class Spill:
             return
         if self._whole is None:
             records = self._waiting[: self._n_waiting]
-            grouping = grouped_by_key(records[:, :2])
-            self._whole = Grouping(None, grouping.starts, grouping.keys), records[grouping.order]
+            grouping, whole = grouped_by_key(records[:, :2]), self._room(self._n_waiting)
+            whole[grouping.places] = records
+            self._whole = replace(grouping, places=None), whole
             self._waiting, self._n_waiting = self._room(0), 0
         grouping, records = self._whole
         yield from grouping.blocks(lambda where: _rows(records[where]), step)
@@ -307,28 +308,26 @@ class UnitTable(TableSource):
         grouping = self._held_grouping(part) if self._grouping is None else self._grouping
         pick, (limit, weights) = part.picker(self._encoder), part.batch_limit(step)
         if self._rows is None and weights is None:
-            self._rows = self._whole_rows(part, pick, step, grouping.order)
+            self._rows = self._whole_rows(part, pick, step, grouping.places)
         # Rows that are held lie unit after unit.
-        self._grouping = grouping if self._rows is None else replace(grouping, order=None)
+        self._grouping = grouping if self._rows is None else replace(grouping, places=None)
         if self._rows is None:
             return grouping.blocks(pick, limit, weights)
         return self._grouping.blocks(self._rows.__getitem__, arrays.view_rows(*self._rows.shape))
 
     def _whole_rows(
-        self, part: Any, pick: Callable[[Any], Any], step: int, order: NDArray[np.int64] | None
+        self, part: Any, pick: Callable[[Any], Any], step: int, places: NDArray[np.int64] | None
     ) -> NDArray[np.float64] | None:
         """Return all rows, unit after unit: as they lie, or as a copy; None where that would be too large."""
         n_rows, columns, plain = part.n_rows_hint, self._encoder.columns, self._encoder.plain
-        if order is None and n_rows and not part.by_column and plain and list(columns) == list(part.columns):
+        if places is None and n_rows and not part.by_column and plain and list(columns) == list(part.columns):
             whole = next(part.read(columns, n_rows))
             if in_one_piece(whole):
                 return np.asarray(whole)
         if 8 * self.n_features * n_rows > self._memory:
             return None
         # Every reading would collect rows that lie scattered, which takes longer than one whole copy.
-        rows, places = np.empty((n_rows, self.n_features)), np.arange(n_rows)
-        if order is not None:
-            places[order] = np.arange(n_rows)
+        rows, places = np.empty((n_rows, self.n_features)), np.arange(n_rows) if places is None else places
         size = max(1, arrays.view_rows(*rows.shape)) if plain else step
         parts = (slice(start, start + size) for start in range(0, n_rows, size))
 
