@@ -5,6 +5,7 @@ The closed form of shrinkage is compared with simulation, which is exact for any
 
 import numpy as np
 import pytest
+from scipy.optimize import isotonic_regression
 
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS as MECHANISM_TABLE
@@ -17,6 +18,7 @@ from eigenveil.postprocess import (
     shrink_by_simulation,
 )
 from eigenveil.postprocess.noise_spectrum import mapped_reach
+from eigenveil.postprocess.shrinkage import decreasing
 from helpers import refused
 
 SPECTRA = {
@@ -362,3 +364,13 @@ def test_bad_arguments_are_refused():
         eigenvalue_intervals(np.eye(2), draw, draws=150)
     with refused(InvalidParameterError):
         eigenvalue_intervals(np.eye(2), draw, n_components=3)
+
+
+def test_the_nearest_decreasing_sequence_is_that_of_isotonic_regression():
+    generator = np.random.default_rng(0)
+    for d in (1, 2, 3, 10, 60):
+        for noise in (0.01, 0.3, 3.0):
+            values = 9 - np.linspace(0, 1, d) + noise * generator.standard_normal(d)
+            for tied in (values, np.round(values, 1), values[::-1], np.sort(values)):
+                nearest = isotonic_regression(tied, increasing=False).x
+                np.testing.assert_allclose(decreasing(tied), np.maximum(nearest, 0.0), rtol=1e-14, atol=1e-14)

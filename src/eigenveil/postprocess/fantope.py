@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse.linalg
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number
@@ -230,14 +229,14 @@ def _largest(
     """
     p = matrix.shape[0]
     if p >= PARTIAL_FROM and count <= p // 8:
+        from scipy.sparse.linalg import ArpackNoConvergence, eigsh  # which take long to load
+
         # A fixed start keeps the result deterministic; ARPACK would draw one from its own generator.
         v0 = np.random.default_rng(p).standard_normal(p) if start is None else start
         try:
-            values, vectors = scipy.sparse.linalg.eigsh(
-                matrix, k=count, which="LA", v0=v0, ncv=2 * count + 20, tol=accuracy
-            )
+            values, vectors = eigsh(matrix, k=count, which="LA", v0=v0, ncv=2 * count + 20, tol=accuracy)
             return values, vectors
-        except scipy.sparse.linalg.ArpackNoConvergence:
+        except ArpackNoConvergence:
             pass
     values, vectors = scipy.linalg.eigh(matrix, driver="evd")
     return values[p - count :], vectors[:, p - count :]

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-import scipy.optimize
 
 from ..errors import InvalidParameterError, integer_between
 from ..numerics import FloatArray, one_blas_thread
@@ -110,11 +109,13 @@ def _top_of_two(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:
 
 def _root(reach: Callable[[float], float], value: float, slack: float) -> float:
     """Return the t >= 0 at which the increasing `reach`, never below t - slack, passes `value`."""
+    from scipy.optimize import brentq  # as in `mapped_reach`
+
     if reach(0.0) >= value:
         return 0.0
     high = value + slack
     # Rounding may leave the end a hair short of the root.
-    return float(scipy.optimize.brentq(lambda t: reach(t) - value, 0.0, high + 1e-9 * (abs(high) + slack)))
+    return float(brentq(lambda t: reach(t) - value, 0.0, high + 1e-9 * (abs(high) + slack)))
 
 
 def _noise_statistics(

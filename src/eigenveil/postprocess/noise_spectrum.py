@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import scipy.optimize
 
 from ..numerics import FloatArray
 
@@ -99,6 +98,8 @@ def mapped_reach(products: FloatArray) -> float:
     >>> round(mapped_reach(np.ones(100)), 1), round(mapped_reach(np.append(np.ones(99), 10.0)), 1)
     (19.9, 33.2)
     """
+    from scipy.optimize import minimize_scalar  # a tenth of a second, which a short command does not wait for
+
     rest, last = products[:-1], float(products[-1])
     top = max(float(products[-2]), 0.0)
     if top <= 0:
@@ -107,5 +108,5 @@ def mapped_reach(products: FloatArray) -> float:
     def f(x: float) -> float:
         return x * math.sqrt(float(np.sum(rest / (x - rest))))
 
-    least = scipy.optimize.minimize_scalar(lambda share: f(top / share), bounds=(1e-3, 1 - 1e-9), method="bounded")
+    least = minimize_scalar(lambda share: f(top / share), bounds=(1e-3, 1 - 1e-9), method="bounded")
     return f(last) if last > top / least.x else float(least.fun)

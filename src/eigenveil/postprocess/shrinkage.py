@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.optimize
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
@@ -234,8 +233,22 @@ def _mirrored_draws(noise_draws: NoiseDraws, rows: FloatArray) -> FloatArray:
 def decreasing(values: FloatArray, total: float | None = None) -> FloatArray:
     """Return the nearest sorted nonnegative sequence, of this sum where one is given."""
     if (values[1:] > values[:-1]).any():
-        values = scipy.optimize.isotonic_regression(values, increasing=False).x
+        values = _pooled(values)
     return _nonnegative(values, total)
+
+
+def _pooled(values: FloatArray) -> FloatArray:
+    """Return the nearest decreasing sequence: neighbours that rise get their mean (pool adjacent violators)."""
+    means, sizes = list[float](), list[int]()
+    for value in values.tolist()[::-1]:
+        mean, size = value, 1
+        while means and means[-1] >= mean:
+            before = sizes.pop()
+            mean = (mean * size + means.pop() * before) / (size + before)
+            size += before
+        means.append(mean)
+        sizes.append(size)
+    return np.repeat(means, sizes)[::-1]
 
 
 def _kept_total(values: FloatArray, keep_trace: bool) -> float | None:

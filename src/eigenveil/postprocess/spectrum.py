@@ -5,7 +5,6 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse.linalg
 from scipy.linalg import lapack
 
 from ..numerics import FloatArray, one_blas_thread
@@ -191,11 +190,13 @@ def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[Fl
 
 def _lanczos(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
     """Return the k largest eigenvalues, ascending, and their eigenvectors, to the last bits, without d^3 work."""
+    from scipy.sparse.linalg import ArpackError, eigsh  # which take long to load
+
     start = _random_vector(matrix.shape[0])
     options = {"which": "LA", "v0": start, "ncv": max(4 * k, 80), "maxiter": _RESTARTS}
     try:
-        values, vectors = scipy.sparse.linalg.eigsh(matrix, k, **options)
-    except scipy.sparse.linalg.ArpackError:  # as for the zero matrix; a release that was paid for must not be lost
+        values, vectors = eigsh(matrix, k, **options)
+    except ArpackError:  # as for the zero matrix; a release that was paid for must not be lost
         values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(matrix.shape[0] - k, matrix.shape[0] - 1))
     order = values.argsort()
     return values[order], vectors[:, order]
@@ -257,6 +258,7 @@ def largest_eigenvalue(matrix: FloatArray, without: FloatArray) -> float:
     if d <= _SMALL or len(without) > d // 2:
         basis = scipy.linalg.null_space(without) if len(without) else np.eye(d)
         return float(np.linalg.eigvalsh(basis.T @ matrix @ basis)[-1])
+    from scipy.sparse.linalg import LinearOperator, eigsh
 
     def product(vector: FloatArray) -> FloatArray:
         inside = vector - without.T @ (without @ vector)
@@ -264,9 +266,9 @@ def largest_eigenvalue(matrix: FloatArray, without: FloatArray) -> float:
         return np.asarray(found - without.T @ (without @ found))
 
     # Noise has as much below 0 as above, so what is left out, at 0, is never the largest.
-    operator = scipy.sparse.linalg.LinearOperator((d, d), matvec=product, dtype=np.float64)
+    operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
     start = product(_random_vector(d))
-    return float(scipy.sparse.linalg.eigsh(operator, 1, which="LA", v0=start, tol=1e-4)[0][0])
+    return float(eigsh(operator, 1, which="LA", v0=start, tol=1e-4)[0][0])
 
 
 def spectrum_beyond(matrix: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
