@@ -47,20 +47,6 @@ int eigenveil_rows(const struct table *table, const int64_t *restrict places, do
     return beyond != 0;
 }
 
-/* The groups of rows, by the leading bits of their squared norms: `cells` has that of every cell, from the first on, and
-   a negative number where it is not beyond doubt. */
-struct groups {
-    const int16_t *cells;
-    int64_t n_cells, first_cell;
-    int shift;
-};
-
-INLINE int16_t group_of(const struct groups *groups, double squared)
-{
-    int64_t cell = (bits_of(squared) >> groups->shift) - groups->first_cell;
-    return groups->cells[cell < 0 ? 0 : cell >= groups->n_cells ? groups->n_cells - 1 : cell];
-}
-
 /* Put the groups of at most DEEP rows, from `first` on, into `found`. All of them before anything is done with one, which
    would wait for every single look-up. */
 INLINE void groups_of(const struct table *table, int whole, size_t first, size_t many, const double *restrict shift,
@@ -78,7 +64,7 @@ INLINE void groups_of(const struct table *table, int whole, size_t first, size_t
             for (size_t i = 0; i < now; i++)
                 squared[start + i] = change_row(rows + (ptrdiff_t)i * step, table->d, shift, scale);
         }
-    for (size_t i = 0; i < many; i++) found[i] = group_of(groups, squared[i]);
+    look_up(groups, squared, many, found);
 }
 
 /* Count each row in its group. List the places of rows whose group is not beyond doubt in `left`, and return how many
@@ -94,11 +80,7 @@ size_t eigenveil_count_by_norm(const struct table *table, const double *restrict
         size_t many = table->n - first < DEEP ? table->n - first : DEEP;
         int16_t found[DEEP];
         groups_of(table, whole, first, many, shift, scale, room, groups, found);
-        for (size_t i = 0; i < many; i++) {
-            left[n_left] = (int64_t)(first + i);
-            n_left += found[i] < 0;
-            counts[found[i] < 0 ? 0 : found[i]] += found[i] >= 0;
-        }
+        n_left += count_groups(found, first, many, counts, left + n_left);
     }
     return n_left;
 }
@@ -218,6 +200,7 @@ static void products_by_column(const struct table *table, int whole, const doubl
         size_t many = table->n - first < DEEP ? table->n - first : DEEP;
         const double *columns[NARROW];
         columns_from(table, whole, first, many, 0, d, room, columns);
+        for (size_t j = 0; j < d; j++) fetch_next(table, whole, first, 0, d, j);
         /* Columns and rows beyond the last stay zero. */
         if (first == 0 || many < DEEP) memset(integers, 0, width * DEEP * sizeof *integers);
         n_exact += integer_columns(columns, d, many, shift, factor, limit, reach, squared + first, integers);
