@@ -84,12 +84,12 @@ INLINE int in_rows(const struct table *table)
     return whole;
 }
 
-/* Fetch what is read next, so many bytes ahead, into the second cache, so early that nothing waits for it: a processor
-   foresees neither so many columns nor rows that are read by fours. */
+/* Fetch what is read soon, so many bytes ahead, so early that nothing waits for it: a processor foresees neither so many
+   columns nor rows that are read by fours. */
 INLINE void fetch_later(const char *start, ptrdiff_t ahead, size_t size)
 {
     for (size_t at = 0; at < size; at += 64)
-        __builtin_prefetch((const void *)((uintptr_t)start + (uintptr_t)ahead + at), 0, 2);
+        __builtin_prefetch((const void *)((uintptr_t)start + (uintptr_t)ahead + at));
 }
 
 /* Put rows, from `first` on, into `room`, as float64. */
@@ -216,15 +216,14 @@ INLINE void columns_from(const struct table *table, int whole, size_t first, siz
     }
 }
 
-/* Fetch a share of the tile after the one that begins with row `first`, while one of its columns is worked on. */
+/* Fetch a share of a tile after the one that begins with row `first`, while one of its columns is worked on: all at once
+   would be waited for. Of columns that lie apart, two tiles ahead: a processor helps less with so many. */
 INLINE void fetch_next(const struct table *table, int whole, size_t first, size_t from, size_t width, size_t j)
 {
-    const char *start = table->columns[from];
-    ptrdiff_t stride = table->strides[from];
-    if (!whole)
-        fetch_later(table->columns[j], (ptrdiff_t)(first + DEEP) * table->strides[j], DEEP * sizeof(double));
+    ptrdiff_t stride = table->strides[j];
+    if (!whole) fetch_later(table->columns[j], (ptrdiff_t)(first + 2 * DEEP) * stride, DEEP * sizeof(double));
     for (size_t i = (j - from) * DEEP / width; whole && i < (j - from + 1) * DEEP / width; i++)
-        fetch_later(start, (ptrdiff_t)(first + DEEP + i) * stride, width * SIZES[table->types[from]]);
+        fetch_later(table->columns[from], (ptrdiff_t)(first + DEEP + i) * stride, width * SIZES[table->types[from]]);
 }
 
 /* Add the squares of DEEP changed entries of a column to `sums`. */
