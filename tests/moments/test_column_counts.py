@@ -154,15 +154,41 @@ def test_wide_rows_are_counted_as_by_numpy(way, d, n):
         column_counts._counted_block((0, [spoilt]), tuple(columns))
 
 
-def test_norms_and_columns_of_one_reading_are_those_of_two(way):
-    rows = np.random.default_rng(1).standard_normal((500, 3))
-    points, columns, shift, scale = [np.linspace(-2, 2, 30), np.array([0.1])], [2, 0], np.full(3, 0.2), np.full(3, 3.0)
+@pytest.mark.parametrize("d", [3, 20, 51, 130])
+@pytest.mark.parametrize("n", [1, 63, 500])
+def test_norms_and_columns_of_one_reading_are_those_of_two(way, d, n):
+    """In whole tiles and in the last one, in one piece of columns and in several; some of them are counted."""
+    rows, columns = np.random.default_rng(d).standard_normal((n, d)), [*range(2, d, 3), 0][::-1]
+    rows[:, 0] = np.round(rows[:, 0])  # on points
+    points = [np.linspace(-2, 2, 30 + column % 5) for column in columns]
+    points[0] = np.array([-1.0, 0.0, 1.0])
+    shift, scale = np.full(d, 0.2), np.linspace(0.5, 3.0, d)
     make = partial(SizesAndColumns, shift, scale, None, points, columns)
-    both = pickle.loads(pickle.dumps(make().update(rows[:200]))) + make().update_from([rows[200:300], rows[300:]])
     sizes, counts = RowSizes(shift, scale).update(rows), ColumnCounts(points, columns).update(rows)
-    assert both.n_rows == both.columns.n_rows == 500
-    assert np.array_equal(both.above(), sizes.above())
-    assert all(map(np.array_equal, both.columns.above(), counts.above()))
+    for table in (rows, np.asfortranarray(rows), kernels.RowsByColumn([column.copy() for column in rows.T])):
+        both = pickle.loads(pickle.dumps(make().update(table[: n // 2]))) + make().update_from([table[n // 2 :]])
+        assert both.n_rows == both.columns.n_rows == n
+        assert np.array_equal(both.above(), sizes.above())
+        assert all(map(np.array_equal, both.columns.above(), counts.above()))
+
+
+@pytest.mark.parametrize("kind", ["f4", "i2", "?", ">f8"])
+def test_norms_and_columns_of_other_types_are_those_of_float64(way, kind):
+    rows = np.random.default_rng(0).integers(0, 100, (90, 3)).astype(kind)
+    make = partial(SizesAndColumns, None, None, None, [np.arange(20.0) * 7], [1])
+    both, wide = make().update(rows), make().update(rows.astype(np.float64))
+    assert np.array_equal(both.above(), wide.above())
+    assert np.array_equal(both.columns.above(), wide.columns.above())
+
+
+@pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("at", [0, 70])
+def test_one_reading_refuses_numbers_that_are_none_in_every_column(way, entry, at):
+    for column in (0, 1):
+        rows = np.ones((80, 2))
+        rows[at, column] = entry
+        with pytest.raises(InvalidDataError, match="NaN or infinity"):
+            SizesAndColumns(None, None, None, [np.linspace(0, 2, 20)], [1]).update(rows)
 
 
 @pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf])

@@ -133,14 +133,33 @@ INLINE int32_t points_below(const double *points, int32_t n, double x)
     return first;
 }
 
-/* Put into `places` how many of the even points of a column are below each of many entries. Return whether that is in
-   doubt for one of them, being as near to a point as rounding may move it, or not finite. */
-INLINE int even_places(const double *restrict entries, size_t many, double low, double per_step, double n_points,
-                       double doubt, int32_t *restrict places)
+/* Return how many of n ascending points are below x: `guess`, or one more, or one less. */
+INLINE int32_t points_below_near(const double *points, int32_t n, double x, int32_t guess)
 {
-    double most = 1.0 - doubt - 0x1p-52;
+    int32_t before = guess > 0 ? guess - 1 : 0, after = guess < n ? guess : n - 1;
+    return guess + ((guess < n) & (points[after] < x)) - ((guess > 0) & !(points[before] < x));
+}
+
+/* The points of all columns, and one more after those of each that nothing is compared with; so points and bins of a
+   column begin at the same place, `starts`, which is -1 where it is not counted. `n_points` is how many they are.
+
+   Points are even if point k of every column, from 0 on, comes to (point - low) * per_step within `doubt` of k, and that
+   is at most 1/4. A larger number never comes to less, so that only those that come so near to a point are compared. */
+struct grid {
+    const double *points;
+    const int64_t *starts;
+    const double *n_points, *low, *per_step;
+    double doubt;
+};
+
+/* Put into `places` how many of the even points of a column are below each of DEEP entries. Return whether that is in
+   doubt for one of them, being as near to a point as rounding may move it, or not finite. */
+INLINE int even_places(const double *restrict entries, const struct grid *grid, size_t j, int32_t *restrict places)
+{
+    double low = grid->low[j], per_step = grid->per_step[j], n_points = grid->n_points[j];
+    double doubt = grid->doubt, most = 1.0 - doubt - 0x1p-52;
     int64_t near = 0;
-    for (size_t i = 0; i < many; i++) {
+    for (size_t i = 0; i < DEEP; i++) {
         double number = (entries[i] - low) * per_step, up = ceil(number), short_of = up - number;
         near |= (short_of > doubt) & (short_of < most) ? 0 : 1;
         up = up > 0.0 ? up : 0.0;
@@ -149,41 +168,44 @@ INLINE int even_places(const double *restrict entries, size_t many, double low, 
     return near != 0;
 }
 
-/* Return how many of n ascending points are below x: `guess`, or one more, or one less. */
-INLINE int32_t points_below_near(const double *points, int32_t n, double x, int32_t guess)
-{
-    int32_t before = guess > 0 ? guess - 1 : 0, after = guess < n ? guess : n - 1;
-    return guess + ((guess < n) & (points[after] < x)) - ((guess > 0) & !(points[before] < x));
-}
+/* Norms that are counted too; `n_left` is how many have no group beyond doubt, whose places are in `left`. */
+struct norms {
+    const double *shift, *scale;
+    int64_t *counts, *left;
+    struct groups groups;
+    size_t n_left;
+};
 
-/* Count every entry by the points of its column that are below it, in one bin more than it has points; `starts` says
-   where the points of a column begin. Neighbours are counted in two sets of bins, one after the other in `bins`, so that
-   none waits for the one before. Return whether an entry is NaN or infinite.
-
-   Points are even if point k of every column, from 0 on, comes to (point - low) * per_step within `doubt` of k, and that
-   is at most 1/4. A larger number never comes to less, so that only those that come so near to a point are compared. */
+/* Count every entry by the points of its column that are below it, in one bin more than it has points, and norms where
+   `norms` is not NULL. Neighbours are counted in two sets of bins, one after the other in `bins`, so that none waits for
+   the one before. Return whether an entry is NaN or infinite. */
 FOR_EVERY_PROCESSOR
-int eigenveil_count_columns(const struct table *table, double *restrict room, const double *restrict points,
-                            const int64_t *restrict starts, const double *restrict n_points, double doubt,
-                            const double *restrict low, const double *restrict per_step, size_t n_bins,
-                            int32_t *restrict bins)
+int eigenveil_count_columns(const struct table *table, double *restrict room, const struct grid *grid,
+                            struct norms *norms, size_t n_bins, int32_t *restrict bins)
 {
     int whole = in_rows(table);
     int64_t beyond = 0;
     for (size_t first = 0; first < table->n; first += DEEP) {
         size_t many = table->n - first < DEEP ? table->n - first : DEEP;
-        for (size_t from = 0, to; from < table->d; from = to) {
+        double squared[DEEP] = {0.0};
+        for (size_t from = 0, width; from < table->d; from += width) {
             const double *columns[NARROW];
-            to = table->d - from < NARROW ? table->d : from + NARROW;
-            columns_from(table, whole, first, many, from, to, room, columns);
-            for (size_t j = from; j < to; j++) {
-                const double *entries = columns[j - from], *own = points + starts[j];
-                int32_t places[DEEP], n = (int32_t)n_points[j], *own_bins = bins + starts[j] + (int64_t)j;
-                int near = even_places(entries, many, low[j], per_step[j], n_points[j], doubt, places);
+            width = table->d - from < NARROW ? table->d - from : NARROW;
+            columns_from(table, whole, first, many, from, width, room, columns);
+            for (size_t j = 0; norms && j < width; j++)
+                add_squares(columns[j], norms->shift[from + j], norms->scale[from + j], squared);
+            for (size_t j = from; j < from + width; j++) {
+                const double *entries = columns[j - from], *own;
+                int32_t places[DEEP], n = (int32_t)grid->n_points[j], *own_bins, near;
+                fetch_next(table, whole, first, from, width, j);
+                if (grid->starts[j] < 0) continue;
+                own = grid->points + grid->starts[j];
+                own_bins = bins + grid->starts[j];
+                near = even_places(entries, grid, j, places);
                 for (size_t i = 0; near && i < many; i++) {
                     beyond |= not_finite(entries[i]);
-                    places[i] = doubt <= 0.25 ? points_below_near(own, n, entries[i], places[i])
-                                              : points_below(own, n, entries[i]);
+                    places[i] = grid->doubt <= 0.25 ? points_below_near(own, n, entries[i], places[i])
+                                                    : points_below(own, n, entries[i]);
                 }
                 for (size_t i = 0; i + 1 < many; i += 2) {
                     own_bins[places[i]]++;
@@ -191,6 +213,11 @@ int eigenveil_count_columns(const struct table *table, double *restrict room, co
                 }
                 if (many % 2) own_bins[places[many - 1]]++;
             }
+        }
+        if (norms) {
+            int16_t found[DEEP];
+            look_up(&norms->groups, squared, many, found);
+            norms->n_left += count_groups(found, first, many, norms->counts, norms->left + norms->n_left);
         }
     }
     return beyond != 0;
@@ -209,9 +236,10 @@ int eigenveil_count_few(const struct table *table, double *restrict room, const 
         for (size_t from = 0, to; from < d; from = to) {
             const double *columns[NARROW];
             to = d - from < NARROW ? d : from + NARROW;
-            columns_from(table, whole, first, many, from, to, room, columns);
+            columns_from(table, whole, first, many, from, to - from, room, columns);
             for (size_t j = from; j < to; j++) {
                 const double *entries = columns[j - from];
+                fetch_next(table, whole, first, from, to - from, j);
                 for (size_t i = 0; i < many; i++) beyond |= not_finite(entries[i]);
                 for (size_t k = 0; k < n_points; k++) {
                     double point = points[k * d + j];

@@ -19,12 +19,12 @@ from numpy.lib.stride_tricks import as_strided
 from .. import numerics
 from ..errors import InvalidDataError
 from ..numerics import FloatArray, IntArray, taking_arrays
-from . import kernels
+from . import kernels, numpy_kernels
 from .bound import NOT_FINITE, dense_rows, finite_rows, row_by_row, rows_as_they_lie
 from .comparisons import block_rows, chosen_rows, public_order
-from .counts import RowSizes
-from .kernels import Rows, RowsByColumn
-from .units import Blocks, InThreads, side_by_side, without_weights
+from .counts import NormCounts, RowSizes
+from .kernels import Candidates, Rows, RowsByColumn, count_by_norm
+from .units import Blocks, InThreads, side_by_side, units_of, without_weights
 
 # All points are powers of the root of 2: roots round alike on all machines, and so do products with powers of two.
 _FIRST_SIZE, _FIRST_VALUE, _LAST_VALUE = -2000, -200, 322
@@ -132,7 +132,12 @@ class SizesAndColumns(RowSizes):
         self.columns = ColumnCounts(points, columns)
 
     def _of(self, X: Any) -> Any:
-        return super()._of(X), self.columns._of(X)
+        if isinstance(X, Blocks):  # one of whose rows is counted, and the norm of all
+            return super()._of(X), self.columns._of(X)
+        rows = rows_as_they_lie(units_of(self._weight is not None, without_weights(X)).rows)
+        norms = self._norms(rows.shape[1])
+        left, bins = norms_and_between(rows, norms, self.columns.points, self.columns.columns)
+        return self._with_left(rows, norms, left), (rows.shape[0], bins)
 
     def _add(self, part: Any) -> None:
         sizes, columns = part
@@ -278,6 +283,17 @@ def between(rows: Rows, points: Sequence[FloatArray], columns: Sequence[int]) ->
     return (numpy_between if compiled is None else compiled.between)(rows, points, columns)
 
 
+def norms_and_between(
+    rows: Rows, norms: NormCounts, points: Sequence[FloatArray], columns: Sequence[int]
+) -> tuple[IntArray, list[IntArray]]:
+    """Return what `count_by_norm` and `between` do, of one reading."""
+    fits = bool(points) and all(places.size for places in points) and rows.shape[0] < _MOST_COUNTED
+    compiled = _compiled() if fits and kernels.is_read_in_place(rows.dtype) else None
+    if compiled is None:
+        return count_by_norm(rows, *norms), between(rows, points, columns)
+    return compiled.norms_and_between(rows, norms, points, columns)
+
+
 class _PairBins(ctypes.Structure):
     """Bins of pairs and of numbers, as in column_counts.c, which counts them in 32 bits."""
 
@@ -293,6 +309,45 @@ class _PairBins(ctypes.Structure):
         super().__init__(*grids, pairs.ctypes.data, values.ctypes.data)
 
 
+class _Grid(ctypes.Structure):
+    """The points of columns, as in column_counts.c: of some of those of a table."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("points", "starts", "n_points", "low", "per_step")),
+        ("doubt", ctypes.c_double),
+    )
+
+    def __init__(self, points: Sequence[FloatArray], columns: Sequence[int], n_columns: int) -> None:
+        sizes = np.array([places.size for places in points])
+        self.ends = np.cumsum(sizes + 1)
+        self.n_bins = int(self.ends[-1])
+        doubt, *steps = _even(points)
+        joined = np.concatenate([part for places in points for part in (places, [np.inf])])
+        starts, by_column = np.full(n_columns, -1), np.zeros((3, n_columns))
+        starts[list(columns)] = self.ends - sizes - 1
+        by_column[:, list(columns)] = sizes, *steps
+        self._kept = arrays = joined, starts, *by_column
+        super().__init__(*(one.ctypes.data for one in arrays), doubt)
+
+
+class _Norms(ctypes.Structure):
+    """Counts of norms, as in column_counts.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("shift", "scale", "counts", "places")),
+        ("groups", kernels._Groups),
+        ("n_left", ctypes.c_size_t),
+    )
+
+    def __init__(
+        self, rows: Rows, shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
+    ) -> None:
+        _, *changed = kernels._table(rows, shift, scale)
+        self.left = np.empty(rows.shape[0], dtype=np.int64)
+        self._kept = *changed, counts, self.left, candidates
+        super().__init__(*(one.ctypes.data for one in self._kept[:-1]), kernels._Groups(candidates))
+
+
 class CompiledCounts:
     """The functions of column_counts.c. Each returns what its namesake in NumPy does.
 
@@ -302,14 +357,14 @@ class CompiledCounts:
     """
 
     def __init__(self, library: Any) -> None:
-        place, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_double
+        place, size = ctypes.c_void_p, ctypes.c_size_t
         bins, back = ctypes.POINTER(_PairBins), {"returns": ctypes.c_int}
         paired = (place, size, place, size, bins)
         self._pairs = taking_arrays(library.eigenveil_count_pairs, *paired, **back)
         self._pairs_by_column = taking_arrays(library.eigenveil_count_pairs_by_column, *paired, **back)
         table = (ctypes.POINTER(kernels._Table), place)
-        counted = (*table, place, place, place, number, place, place, size, place)
-        self._between = taking_arrays(library.eigenveil_count_columns, *counted, **back)
+        counted = (*table, ctypes.POINTER(_Grid), ctypes.POINTER(_Norms), size, place)
+        self._columns = taking_arrays(library.eigenveil_count_columns, *counted, **back)
         self._few = taking_arrays(library.eigenveil_count_few, *table, place, size, place, **back)
 
     def pairs(self, parts: Sequence[Rows], order: IntArray, columns: Sequence[int]) -> tuple[IntArray, IntArray]:
@@ -333,16 +388,26 @@ class CompiledCounts:
     def between(self, rows: Rows, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray]:
         """Count the numbers between points."""
         table, room = kernels._Table(rows, columns), kernels._room(len(points))
-        sizes = np.array([places.size for places in points])
-        if sizes.max() <= _FEW_POINTS:
-            return self._between_few(table, room, points, sizes.max())
-        ends = np.cumsum(sizes)
-        starts, joined = ends - sizes, np.concatenate(points)
-        doubt, *steps = _even(joined, starts, sizes)
-        bins = np.zeros((2, joined.size + len(points)), dtype=np.int32)
-        known = joined, starts, sizes.astype(np.float64), doubt, *steps
-        _refuse(self._between(table, room, *known, bins.shape[1], bins))
-        return np.split(bins.sum(axis=0), ends[:-1] + np.arange(1, len(points)))
+        most_points = max(places.size for places in points)
+        if most_points <= _FEW_POINTS:
+            return self._between_few(table, room, points, most_points)
+        return self._counted(table, room, points, range(len(points)), None)
+
+    def norms_and_between(
+        self, rows: Rows, norms: NormCounts, points: Sequence[FloatArray], columns: Sequence[int]
+    ) -> tuple[IntArray, list[IntArray]]:
+        """Count norms, and the numbers between points."""
+        table, counted = kernels._Table(rows), _Norms(rows, *norms)
+        bins = self._counted(table, kernels._room(table.d), points, columns, counted)
+        return counted.left[: counted.n_left].copy(), bins
+
+    def _counted(
+        self, table: Any, room: FloatArray, points: Sequence[FloatArray], columns: Sequence[int], norms: Any
+    ) -> list[IntArray]:
+        grid = _Grid(points, columns, table.d)
+        bins = np.zeros((2, grid.n_bins), dtype=np.int32)
+        _refuse(self._columns(table, room, grid, norms, grid.n_bins, bins))
+        return np.split(bins.sum(axis=0), grid.ends[:-1])
 
     def _between_few(
         self, table: kernels._Table, room: FloatArray, points: Sequence[FloatArray], most_points: int
@@ -379,16 +444,17 @@ def _whole_column(parts: Sequence[Rows], place: int) -> FloatArray:
     return np.require(whole, np.float64, ["C", "A"])
 
 
-def _even(joined: FloatArray, starts: IntArray, sizes: IntArray) -> tuple[float, FloatArray, FloatArray]:
+def _even(points: Sequence[FloatArray]) -> tuple[float, FloatArray, FloatArray]:
     """Return how far from even the points of any column are, where these begin, and how many steps there are to 1.
 
     As column_counts.c rounds. Where points are not even, every number counts as near to one of them, and is searched.
     """
-    low, high = joined[starts], joined[starts + sizes - 1]
+    sizes, low = np.array([places.size for places in points]), np.array([places[0] for places in points])
+    high, joined = np.array([places[-1] for places in points]), np.concatenate(points)
     with np.errstate(all="ignore"):
         steps = np.where(sizes > 1, (sizes - 1) / (high - low), 0.0)
         numbers = (joined - np.repeat(low, sizes)) * np.repeat(steps, sizes)
-        off = float(np.abs(numbers - (np.arange(joined.size) - np.repeat(starts, sizes))).max())
+        off = float(np.abs(numbers - np.concatenate([np.arange(size) for size in sizes])).max())
     return (off, low, steps) if off <= _MOST_UNEVEN else (1.0, np.zeros_like(low), np.zeros_like(low))
 
 
@@ -415,4 +481,16 @@ def _agrees(counts: CompiledCounts) -> bool:
         for some in (points, few, even, [even[0], np.array([1e308]), np.ldexp(even[0], 900)]):
             both = (way(table, some, [2, 0, 1]) for way in (counts.between, numpy_between))
             same &= all(map(np.array_equal, *both))
+        same &= _agrees_with_norms(counts, table, even[:2])
     return same
+
+
+def _agrees_with_norms(counts: CompiledCounts, rows: Rows, points: Sequence[FloatArray]) -> bool:
+    """Compare counts of numbers that come with norms, and these on cells of four octaves, some of them in doubt."""
+    shift, scale = np.array([0.0, 0.5, -3.0]), np.array([1.0, 3.0, 0.25])
+    cells = Candidates(np.resize(np.array([0, -1, 1], dtype=np.int16), 511), 0, 54, np.empty((0, 0)))
+    expected, found = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    places = numpy_kernels.count_by_norm(np.asarray(rows), shift, scale, cells, expected)
+    left, bins = counts.norms_and_between(rows, (shift, scale, cells, found), points, [2, 0])
+    same = np.array_equal(places, left) and np.array_equal(expected, found)
+    return same and all(map(np.array_equal, bins, numpy_between(rows, points, [2, 0])))

@@ -12,7 +12,7 @@ from ..errors import InvalidDataError, InvalidParameterError, one_of
 from ..numerics import FloatArray, IntArray
 from ..releases.score_map import ENTRY_BITS, ScoreGrid
 from .bound import dense_rows, finite_rows, integer_rows, rows_as_they_lie, target_exponent
-from .kernels import Candidates, count_by_norm
+from .kernels import Candidates, Rows, count_by_norm
 from .numpy_kernels import split_mix, squared_norms, unit_sizes
 from .row_rule import UNIT_WEIGHTS
 from .unit_kernels import unit_squares
@@ -231,6 +231,10 @@ def scaled_rows(batch: Any, shift: FloatArray | None, scale: FloatArray | None) 
         return rows if scale is None else rows * scale
 
 
+NormCounts = tuple[FloatArray | None, FloatArray, Candidates, IntArray]
+"""What norms are counted by: shift and scale of rows, the table of the grid, and the counts that are added to."""
+
+
 class RowSizes(MagnitudeCounts):
     """Counts of how large ``scale * (x - shift)`` is: in norm, or feature by feature.
 
@@ -275,11 +279,19 @@ class RowSizes(MagnitudeCounts):
         if units.starts is not None:
             return self._binned(self._candidates_of(units)[:, None])
         rows = rows_as_they_lie(units.rows)
-        counts = np.zeros(NORM_GRID.size + 1, dtype=np.int64)
+        norms = self._norms(rows.shape[1])
+        return self._with_left(rows, norms, count_by_norm(rows, *norms))
+
+    def _norms(self, n_features: int) -> NormCounts:
+        """Return what norms are counted by, and counts of none."""
+        scale = np.asarray(1.0 if self._scale is None else self._scale)
+        table = norm_table(doubt(n_features), np.empty((0, 0)))
+        return self._shift, scale, table, np.zeros(NORM_GRID.size + 1, dtype=np.int64)
+
+    def _with_left(self, rows: Rows, norms: NormCounts, left: IntArray) -> IntArray:
+        """Return the counts with those of rows that were left, whose places are given."""
+        counts = norms[-1]
         if rows.shape[0]:
-            scale = np.asarray(1.0 if self._scale is None else self._scale)
-            table = norm_table(doubt(rows.shape[1]), np.empty((0, 0)))
-            left = count_by_norm(rows, self._shift, scale, table, counts)
             # The first row once more, for nothing: so the time does not tell whether any was left. One with NaN or
             # infinity is refused here: it has no ordinary square.
             counts += np.bincount(self._exact_candidates(rows[np.append(left, 0)])[:-1], minlength=counts.size)

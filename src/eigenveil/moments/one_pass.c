@@ -49,20 +49,6 @@ int eigenveil_rows(const struct table *table, const int64_t *restrict places, do
     return beyond != 0;
 }
 
-/* The groups of rows, by the leading bits of their squared norms: `cells` has that of every cell, from the first on, and
-   a negative number where it is not beyond doubt. */
-struct groups {
-    const int16_t *cells;
-    int64_t n_cells, first_cell;
-    int shift;
-};
-
-INLINE int16_t group_of(const struct groups *groups, double squared)
-{
-    int64_t cell = (bits_of(squared) >> groups->shift) - groups->first_cell;
-    return groups->cells[cell < 0 ? 0 : cell >= groups->n_cells ? groups->n_cells - 1 : cell];
-}
-
 /* Put the groups of at most DEEP rows, from `first` on, into `found`. All of them before anything is done with one, which
    would wait for every single look-up. */
 INLINE void groups_of(const struct table *table, int whole, size_t first, size_t many, const double *restrict shift,
@@ -80,7 +66,7 @@ INLINE void groups_of(const struct table *table, int whole, size_t first, size_t
             for (size_t i = 0; i < now; i++)
                 squared[start + i] = change_row(rows + (ptrdiff_t)i * step, table->d, shift, scale);
         }
-    for (size_t i = 0; i < many; i++) found[i] = group_of(groups, squared[i]);
+    look_up(groups, squared, many, found);
 }
 
 /* Count each row in its group. List the places of rows whose group is not beyond doubt in `left`, and return how many
@@ -96,11 +82,7 @@ size_t eigenveil_count_by_norm(const struct table *table, const double *restrict
         size_t many = table->n - first < DEEP ? table->n - first : DEEP;
         int16_t found[DEEP];
         groups_of(table, whole, first, many, shift, scale, room, groups, found);
-        for (size_t i = 0; i < many; i++) {
-            left[n_left] = (int64_t)(first + i);
-            n_left += found[i] < 0;
-            counts[found[i] < 0 ? 0 : found[i]] += found[i] >= 0;
-        }
+        n_left += count_groups(found, first, many, counts, left + n_left);
     }
     return n_left;
 }
@@ -144,41 +126,53 @@ int eigenveil_multiplies(void) { return __builtin_cpu_supports("avx512f") != 0; 
 #define PAIRED 4 /* columns on either side of a block of products */
 
 /* Put the integer rows of a tile into `out`, column by column, as `integer_row` does: zeros in place of those without an
-   exact square, and in place of any beyond the last. Put squared norms into `squared`, and return how many are exact. */
-WIDE_REGISTERS INLINE size_t integer_columns(const double *const *columns, size_t d, size_t many,
-                                             const double *restrict shift, const double *restrict factor, double limit,
-                                             double reach, double *restrict squared, double *restrict out)
+   exact square, and in place of any beyond the last. Put squared norms into `squared`, and return how many are exact.
+   The next tile is fetched meanwhile. */
+WIDE_REGISTERS INLINE size_t integer_columns(const struct table *table, int whole, size_t first,
+                                             const double *const *columns, size_t many, const double *restrict shift,
+                                             const double *restrict factor, double limit, double reach,
+                                             double *restrict squared, double *restrict out)
 {
     const __m512d exact_limit = _mm512_set1_pd(EXACT_LIMIT), most = _mm512_set1_pd(limit), one = _mm512_set1_pd(1.0);
-    size_t n_exact = 0;
-    for (size_t i = 0; i < many; i += LANES) {
-        double *to = out + i;
-        __mmask8 there = (__mmask8)(many - i < LANES ? (1 << (many - i)) - 1 : 255), exact, longer;
-        __m512d sum = _mm512_setzero_pd(), after = sum, shorter;
-        for (size_t j = 0; j < d; j++) {
-            __m512d entry = _mm512_sub_pd(_mm512_loadu_pd(columns[j] + i), _mm512_set1_pd(shift[j]));
-            entry = TRUNCATED(_mm512_mul_pd(entry, _mm512_set1_pd(factor[j])));
-            _mm512_storeu_pd(to + j * DEEP, entry);
-            sum = _mm512_fmadd_pd(entry, entry, sum);
+    __m512d sums[DEEP / LANES], shorter[DEEP / LANES], after[DEEP / LANES];
+    __mmask8 exact[DEEP / LANES], longer[DEEP / LANES];
+    size_t d = table->d, n_exact = 0;
+    for (size_t k = 0; k < DEEP / LANES; k++) sums[k] = after[k] = _mm512_setzero_pd();
+    for (size_t j = 0; j < d; j++) {
+        __m512d moved = _mm512_set1_pd(shift[j]), times = _mm512_set1_pd(factor[j]);
+        fetch_next(table, whole, first, 0, d, j);
+        for (size_t k = 0; k < DEEP / LANES; k++) {
+            __m512d entry = _mm512_sub_pd(_mm512_loadu_pd(columns[j] + k * LANES), moved);
+            entry = TRUNCATED(_mm512_mul_pd(entry, times));
+            _mm512_storeu_pd(out + j * DEEP + k * LANES, entry);
+            sums[k] = _mm512_fmadd_pd(entry, entry, sums[k]);
         }
-        exact = _mm512_mask_cmp_pd_mask(there, sum, exact_limit, _CMP_LT_OQ);
-        longer = _mm512_mask_cmp_pd_mask(exact, sum, most, _CMP_GT_OQ);
-        shorter = _mm512_mask_div_pd(one, longer, _mm512_set1_pd(reach), _mm512_sqrt_pd(sum));
-        /* Every row is multiplied, others by 1, so that the time does not tell which are longer. */
-        for (size_t j = 0; j < d; j++) {
-            __m512d entry = TRUNCATED(_mm512_mul_pd(_mm512_loadu_pd(to + j * DEEP), shorter));
-            entry = _mm512_maskz_mov_pd(exact, entry);
-            _mm512_storeu_pd(to + j * DEEP, entry);
-            after = _mm512_fmadd_pd(entry, entry, after);
+    }
+    for (size_t k = 0; k < DEEP / LANES; k++) {
+        size_t left = many < k * LANES ? 0 : many - k * LANES;
+        __mmask8 there = (__mmask8)(left < LANES ? (1 << left) - 1 : 255);
+        exact[k] = _mm512_mask_cmp_pd_mask(there, sums[k], exact_limit, _CMP_LT_OQ);
+        longer[k] = _mm512_mask_cmp_pd_mask(exact[k], sums[k], most, _CMP_GT_OQ);
+        shorter[k] = _mm512_mask_div_pd(one, longer[k], _mm512_set1_pd(reach), _mm512_sqrt_pd(sums[k]));
+        _mm512_mask_storeu_pd(squared + k * LANES, there, sums[k]);
+        n_exact += (size_t)__builtin_popcount(exact[k]);
+    }
+    /* Every row is multiplied, others by 1, so that the time does not tell which are longer. */
+    for (size_t j = 0; j < d; j++)
+        for (size_t k = 0; k < DEEP / LANES; k++) {
+            double *to = out + j * DEEP + k * LANES;
+            __m512d entry = TRUNCATED(_mm512_mul_pd(_mm512_loadu_pd(to), shorter[k]));
+            entry = _mm512_maskz_mov_pd(exact[k], entry);
+            _mm512_storeu_pd(to, entry);
+            after[k] = _mm512_fmadd_pd(entry, entry, after[k]);
         }
-        longer = _mm512_mask_cmp_pd_mask(longer, after, most, _CMP_GT_OQ); /* which is not known to happen */
-        for (size_t j = 0; longer && j < d; j++)
-            for (size_t k = 0; k < LANES; k++) {
-                double *entry = to + j * DEEP + k;
-                if (longer >> k & 1) *entry -= (*entry > 0.0) - (*entry < 0.0);
+    for (size_t k = 0; k < DEEP / LANES; k++) {
+        longer[k] = _mm512_mask_cmp_pd_mask(longer[k], after[k], most, _CMP_GT_OQ); /* which is not known to happen */
+        for (size_t j = 0; longer[k] && j < d; j++)
+            for (size_t i = 0; i < LANES; i++) {
+                double *entry = out + j * DEEP + k * LANES + i;
+                if (longer[k] >> i & 1) *entry -= (*entry > 0.0) - (*entry < 0.0);
             }
-        _mm512_mask_storeu_pd(squared + i, there, sum);
-        n_exact += (size_t)__builtin_popcount(exact);
     }
     return n_exact;
 }
@@ -220,9 +214,10 @@ static void products_by_column(const struct table *table, int whole, const doubl
         size_t many = table->n - first < DEEP ? table->n - first : DEEP;
         const double *columns[NARROW];
         columns_from(table, whole, first, many, 0, d, room, columns);
-        /* Columns and rows beyond the last stay zero. */
-        if (first == 0 || many < DEEP) memset(integers, 0, width * DEEP * sizeof *integers);
-        n_exact += integer_columns(columns, d, many, shift, factor, limit, reach, squared + first, integers);
+        /* Columns beyond the last stay zero. */
+        if (first == 0) memset(integers, 0, width * DEEP * sizeof *integers);
+        n_exact += integer_columns(table, whole, first, columns, many, shift, factor, limit, reach, squared + first,
+                                   integers);
         at = sums;
         for (size_t a = 0; a < blocks; a++)
             for (size_t b = a; b < blocks; b++, at += PAIRED * PAIRED * LANES)

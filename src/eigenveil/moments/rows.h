@@ -130,6 +130,7 @@ INLINE double integer_row(const double *restrict row, size_t d, const double *re
 #include <immintrin.h>
 #define MULTIPLIES 1
 #define WIDE_REGISTERS __attribute__((target("avx512f")))
+INLINE int multiplies(void) { return __builtin_cpu_supports("avx512f") != 0; }
 #define TRUNCATED(NUMBERS) _mm512_roundscale_pd(NUMBERS, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
 
 /* Add the products of LANES columns from `left` on with `blocks` times as many from `right` on, over a tile. */
