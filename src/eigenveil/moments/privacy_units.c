@@ -82,34 +82,30 @@ static double long_unit(const struct units *units, size_t u, const struct shorte
     return (double)(high + (low >> LIMB_BITS)) * 0x1p27 + (double)(low & limb);
 }
 
-/* Put the integer rows of a unit into `out`, each with its constant at the end where `pitch` has room for one, and
-   return that constant; -1, and rows of zeros, where a row has no exact square. As `numpy_kernels.units_together`. */
-INLINE double shorten_unit(const struct units *units, size_t u, const struct shortening *how, size_t pitch, double *out)
+/* Return what the integer rows of a unit are multiplied by, whose sum of squares, if it is exact, is `sum`, and put their
+   constant into `constant`. That is -1, and the rows are zeros, where a row has no exact square. As
+   `numpy_kernels.units_together`. */
+INLINE double unit_factor(const struct units *units, size_t u, const struct shortening *how, size_t pitch, double sum,
+                          double *out, double *constant)
 {
-    size_t d = units->d, many = (size_t)(units->starts[u + 1] - units->starts[u]);
-    double appended = how->average ? 0.0 : how->constant, all = (double)many * appended * appended, factor, constant;
-    double sum = integer_unit(units, u, how, pitch, out);
+    size_t many = (size_t)(units->starts[u + 1] - units->starts[u]);
+    double appended = how->average ? 0.0 : how->constant, all = (double)many * appended * appended, factor, root;
     sum = sum <= how->single_limit && sum + all < EXACT_LIMIT ? sum + all
                                                                : long_unit(units, u, how, pitch, appended, out);
     if (isnan(sum)) {
         memset(out, 0, many * pitch * sizeof *out);
-        return -1.0;
+        *constant = -1.0;
+        return 0.0;
     }
+    factor = how->reach / sqrt(sum > 1.0 ? sum : 1.0);
     if (how->average) {
-        double root = sqrt((double)many), shorter = how->reach / sqrt(sum > 1.0 ? sum : 1.0);
-        factor = 1.0 / root < shorter ? 1.0 / root : shorter;
-        constant = trunc(how->constant / root);
-    } else {
-        factor = sum > how->limit ? how->reach / sqrt(sum > 1.0 ? sum : 1.0) : 1.0;
-        constant = trunc(how->constant * factor);
+        root = sqrt((double)many);
+        *constant = trunc(how->constant / root);
+        return 1.0 / root < factor ? 1.0 / root : factor;
     }
-    for (double *row = out; row < out + many * pitch; row += pitch) {
-#define MULTIPLY(WIDTH)                                                                                                \
-    for (size_t k = 0; k < (WIDTH); k++) row[j + k] = trunc(row[j + k] * factor);
-        BY_LANES(MULTIPLY);
-        if (pitch > d) row[d] = constant;
-    }
-    return constant;
+    factor = sum > how->limit ? factor : 1.0;
+    *constant = trunc(how->constant * factor);
+    return factor;
 }
 
 /* Put the integer rows of all units into `out`, and the constant of the rows of each into `constants`. */
@@ -118,20 +114,58 @@ void eigenveil_unit_integers(const struct units *units, const struct shortening 
                              double *restrict out)
 {
     size_t d = units->d;
-    for (size_t u = 0; u < units->n; u++) constants[u] = shorten_unit(units, u, how, d, out + units->starts[u] * d);
+    for (size_t u = 0; u < units->n; u++) {
+        double *first = out + (size_t)units->starts[u] * d, *end = out + (size_t)units->starts[u + 1] * d;
+        double factor = unit_factor(units, u, how, d, integer_unit(units, u, how, d, first), first, constants + u);
+        for (double *row = first; row < end; row += d) {
+#define MULTIPLY(WIDTH)                                                                                                \
+    for (size_t k = 0; k < (WIDTH); k++) row[j + k] = trunc(row[j + k] * factor);
+            BY_LANES(MULTIPLY);
+        }
+    }
 }
 
 #ifdef MULTIPLIES
+/* As integer_unit, with zeros beyond d up to the next multiple of LANES. */
+WIDE_REGISTERS INLINE double integer_unit_wide(const struct units *units, size_t u, const struct shortening *how,
+                                               size_t pitch, double *out)
+{
+    size_t d = units->d;
+    __m512d sums = _mm512_setzero_pd();
+    for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++, out += pitch) {
+        const double *row = row_at(units, i);
+        for (size_t j = 0; j < d; j += LANES) {
+            __mmask8 there = (__mmask8)(d - j < LANES ? (1 << (d - j)) - 1 : 255);
+            __builtin_prefetch((const void *)((uintptr_t)(row + j) + LEAST_ROOM * (uintptr_t)units->stride), 0, 2);
+            __m512d entry = _mm512_maskz_loadu_pd(there, row + j), shift = _mm512_maskz_loadu_pd(there, how->shift + j);
+            entry = _mm512_mul_pd(_mm512_sub_pd(entry, shift), _mm512_maskz_loadu_pd(there, how->factor + j));
+            entry = TRUNCATED(entry);
+            _mm512_storeu_pd(out + j, entry);
+            sums = _mm512_fmadd_pd(entry, entry, sums);
+        }
+    }
+    return _mm512_reduce_add_pd(sums);
+}
+
 /* Add q q' of all integer rows q, their constants at their end, to the upper triangle of `products`; see
    eigenveil_products. `room` is for the rows of the largest unit and LEAST_ROOM + TILE more. */
 WIDE_REGISTERS
 void eigenveil_unit_products(const struct units *units, const struct shortening *how, size_t pitch,
                              double *restrict room, double *restrict constants, double *restrict products)
 {
-    size_t filled = 0, done = 0;
+    size_t filled = 0, done = 0, d = units->d;
     for (size_t u = 0; u < units->n; u++) {
-        constants[u] = shorten_unit(units, u, how, pitch, room + filled * pitch);
+        double *row = room + filled * pitch, sum = integer_unit_wide(units, u, how, pitch, row);
+        double factor = unit_factor(units, u, how, pitch, sum, row, constants + u);
+        double constant = constants[u] > 0.0 ? constants[u] : 0.0;
         filled += (size_t)(units->starts[u + 1] - units->starts[u]);
+        for (; row < room + filled * pitch; row += pitch) {
+            for (size_t j = 0; j < d; j += LANES) {
+                __m512d entry = _mm512_mul_pd(_mm512_loadu_pd(row + j), _mm512_set1_pd(factor));
+                _mm512_storeu_pd(row + j, TRUNCATED(entry));
+            }
+            if (pitch > d) row[d] = constant;
+        }
         if (filled < LEAST_ROOM && u + 1 < units->n) continue;
         if (u + 1 == units->n) {
             memset(room + filled * pitch, 0, TILE * pitch * sizeof *room);

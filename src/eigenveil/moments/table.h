@@ -109,7 +109,7 @@ static void load(const struct table *table, int whole, size_t first, size_t many
         for (size_t k = 0; k < FEW; k++) {
             ptrdiff_t stride = table->strides[j + k];
             from[k] = table->columns[j + k] + (ptrdiff_t)first * stride;
-            fetch_later(from[k], TILE * stride, TILE * sizeof(double));
+            fetch_later(from[k], 2 * TILE * stride, TILE * sizeof(double));
             if (table->types[j + k] == 0 && stride == (ptrdiff_t)sizeof(double)) continue;
             convert(table->types[j + k], from[k], stride, many, converted[k], 1);
             from[k] = (const char *)converted[k];
