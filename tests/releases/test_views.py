@@ -252,3 +252,25 @@ def test_golden_files(name):
             assert np.allclose(read[word], wanted, rtol=1e-6, atol=2e-6), word
         else:
             assert read[word] == wanted, word
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"norm_bound": 25.0}, {"bounds": (-4, 5)}, {"norm_bound": 25.0, "adjacency": "add_or_remove_one"}],
+    ids=["norm", "bounds", "count"],
+)
+@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
+def test_variances_about_a_mean_take_few_eigenvectors_and_are_those_from_all(options, tmp_path):
+    rows = 0.5 + np.random.default_rng(0).standard_normal((2_000, 300)) * np.arange(1, 301) ** -0.5
+    release = PrivatePCA(3, epsilon=2.0, random_state=0, **options).fit(rows).release_
+    spectrum = load_release(release.save(tmp_path / "fresh.npz")).spectrum  # which the fit has not warned of
+    found = spectrum.variances_by_distribution(3)
+    system, count = spectrum.matrix.system, found.estimate.size
+    assert count < 300
+    assert "_whole" not in vars(system)
+    noise = spectrum._noise_along(system.rows(count), None, system.values[:count])
+    from_all = spectrum._noise_along(system.rows()[:count], system.rows()[count:], system.values[:count])
+    off = ~np.eye(count, 300, dtype=bool)
+    assert np.ptp(from_all.cross[off]) > 1e-3 * from_all.cross.max()  # there is a mean
+    np.testing.assert_allclose(noise.cross[off], from_all.cross[off], rtol=1e-9)
+    np.testing.assert_allclose(noise.own, from_all.own, rtol=1e-9, atol=1e-9 * from_all.own.max())

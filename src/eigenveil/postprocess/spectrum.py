@@ -83,7 +83,7 @@ class Eigensystem:
 
         The sign rule: the entry of largest magnitude in each row is positive.
         """
-        if self.is_whole or self._reduced is None or count is None:
+        if self.is_whole or self._reduced is None or count in (None, len(self._matrix)):
             return self._whole[1][:count]
         if count == 0:
             return np.empty((0, len(self._matrix)))

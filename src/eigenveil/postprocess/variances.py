@@ -114,6 +114,34 @@ def mapped_noise(
     return ComponentNoise(cross, own, np.zeros(len(leading)))
 
 
+def levered_noise(lever: FloatArray, k: int, off_variance: float, shared_variance: float) -> ComponentNoise:
+    """Return those of `mapped_noise` where BB' = I + ll', as about a mean, for the first k of some directions.
+
+    Parameters
+    ----------
+    lever : ndarray of shape (k + m,)
+        u_i'l for all directions, of either sign: b_i.b_j is 1, for i = j alone, plus a product of two of them.
+    k : int
+    off_variance, shared_variance : float
+        As for `mapped_noise`.
+
+    Examples
+    --------
+    >>> lever = np.array([0.5, -1.0])
+    >>> about_the_mean = mapped_noise(np.array([[1.0, 0.0, -0.5]]), np.array([[0.0, 1.0, 1.0]]), 1.0, -0.1)
+    >>> bool(np.allclose(levered_noise(lever, 1, 1.0, -0.1).cross, about_the_mean.cross))
+    True
+    """
+    squares = lever**2
+    sizes = 1 + squares
+    products = np.outer(squares[:k], squares)
+    products[np.diag_indices(k)] = sizes[:k] ** 2
+    lengths = np.outer(sizes[:k], sizes)
+    cross = off_variance * lengths + (off_variance + shared_variance) * products
+    own = 2 * off_variance * products[:, :k] + shared_variance * lengths[:, :k]
+    return ComponentNoise(cross, own, np.zeros(k))
+
+
 def simulation() -> np.random.Generator:
     """Return the generator of a simulation: the same release always gives the same answer."""
     return np.random.default_rng(SIMULATION_SEED)

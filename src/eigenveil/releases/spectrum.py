@@ -37,6 +37,7 @@ from ..postprocess.variances import (
     ComponentVariances,
     drawn_along,
     isotropic_noise,
+    levered_noise,
     mapped_noise,
     simulated_noise,
     simulated_trace_sd,
@@ -176,10 +177,21 @@ class SpectrumView:
 
     # What is known of the noise in the basis of the directions.
 
-    def _noise_along(self, leading: FloatArray, others: FloatArray, values: FloatArray) -> ComponentNoise:
+    @property
+    def _noise_is_levered(self) -> bool:
+        """Whether it follows from the products of eigenvectors with the mean, so that few of them are needed."""
+        matrix = self.matrix
+        known = matrix.noise_facts is not None and not matrix.of_correlation
+        return known and matrix.mapped_by_mean and not self.origin.without_range
+
+    def _noise_along(self, leading: FloatArray, others: FloatArray | None, values: FloatArray) -> ComponentNoise:
+        """Return it with other directions; by default all eigenvectors beside `leading`, which are the first ones."""
         matrix = self.matrix
         facts, k = matrix.noise_facts, len(leading)
+        if others is None and not self._noise_is_levered:
+            others = matrix.system.rows()[k:]
         if facts is None or matrix.of_correlation:
+            assert others is not None
             noise = simulated_noise(np.vstack([leading, others]), k, matrix.moment_draws)
             if matrix.of_signs:
                 shift = np.einsum("ki,ij,kj->k", leading, matrix.signs.tie_shift, leading)
@@ -187,11 +199,17 @@ class SpectrumView:
             return noise.scaled(self._noise_that_fits) if matrix.of_correlation else noise
         unit = matrix.noise_unit
         beside, shared = facts.off_variance * unit**2, facts.shared_variance * unit**2
-        if matrix.noise_is_mapped:
-            rows, rest = matrix.through_noise_map(leading), matrix.through_noise_map(others)
-            sizes, noise = np.square(rows).sum(axis=1), mapped_noise(rows, rest, beside, shared)
+        if not matrix.noise_is_mapped:
+            rest = matrix.n_features - k if others is None else len(others)
+            sizes, noise = np.ones(k), isotropic_noise(k, rest, beside, shared)
+        elif others is None:
+            lever = matrix.system.coordinates(matrix.lever[:, None])[:, 0]
+            scale = 1.0 if matrix.divisors is None else float(matrix.divisors[0]) ** -2
+            sizes = scale * (1 + lever[:k] ** 2)
+            noise = levered_noise(lever, k, beside * scale**2, shared * scale**2)
         else:
-            sizes, noise = np.ones(k), isotropic_noise(k, len(others), beside, shared)
+            rows, through = matrix.through_noise_map(leading), matrix.through_noise_map(others)
+            sizes, noise = np.square(rows).sum(axis=1), mapped_noise(rows, through, beside, shared)
         n_rows = max(1, matrix.n_rows or 1)
         with_own = sizes * (facts.trace_with_count / facts.n_features * unit / n_rows)
         noise = noise.with_miscount(values, facts.count_variance / n_rows**2, with_own)
@@ -251,8 +269,8 @@ class SpectrumView:
             return None
         count = self._counted_with(count)
         if matrix.n_features < _WIDE or count > matrix.n_features // 50:
-            values, rows = matrix.eigensystem
-            others, weights, rest = values[count:], np.ones(values.size - count), rows[count:]
+            values, rows, rest = matrix.system.values, matrix.system.rows(count), None
+            others, weights = values[count:], np.ones(values.size - count)
         else:
             values, rows = self.leading
             if values.size < count:
@@ -338,7 +356,8 @@ class SpectrumView:
         matrix = self.matrix
         if matrix.rows_hidden:
             return None
-        if matrix.has_known_noise and matrix.n_features < _WIDE and "leading" not in vars(self):
+        narrow = matrix.has_known_noise and matrix.n_features < _WIDE
+        if narrow and not self._noise_is_levered and "leading" not in vars(self):
             _ = matrix.eigensystem  # which is needed below, and then not in part before
         k, released, hidden = len(self.components), self._released_variances, list(matrix.undetermined)
         if isinstance(self.origin.request, SparseRequest):
