@@ -127,13 +127,14 @@ def test_no_bad_fit_of_a_mean_that_was_measured_first_is_silent():
     low, high = RANGES
     wide = low - (high - low) / 2, high + (high - low) / 2
     bad = 0
-    for seed in range(30):
+    for seed in range(100):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always", NoiseWarning)
-            model = PrivateRidge(epsilon=1.0, delta=1e-6, bounds=wide, random_state=seed).fit(X, Y)
+            model = PrivateRidge(epsilon=0.7, delta=1e-6, bounds=wide, random_state=seed).fit(X, Y)
         assert "mean" in model.release_.integers
-        bad += model.score(X, Y) < -0.1
-        assert seen or model.score(X, Y) >= -0.1
+        if model.release_.origin.mean_sd > 0.01:  # after further rounds it is not the mean that is to blame
+            bad += model.score(X, Y) < -0.1
+            assert seen or model.score(X, Y) >= -0.1
     assert bad > 0
 
 
