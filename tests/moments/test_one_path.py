@@ -122,7 +122,7 @@ def test_long_rows_of_several_blocks_are_brought_to_the_bound_at_once(monkeypatc
     rescaled, together = [], bounds._rescaled
 
     def counted(*arguments):
-        rescaled.append(len(arguments[-1]))
+        rescaled.append(len(arguments[1]))
         return together(*arguments)
 
     monkeypatch.setattr(bounds, "_rescaled", counted)

@@ -351,7 +351,7 @@ class AdditiveMechanism(CentralMechanism):
     def simulated_noises(self, generator: np.random.Generator, count: int) -> FloatArray:
         """Return noise of the same distribution, less its mean, for post-processing: nothing secret depends on it."""
         noises = self.noises(generator, count, _SIMULATED_GRID) / _SIMULATED_GRID
-        return np.asarray(noises - self.noise_mean * np.eye(self.n_features))
+        return noises - self.noise_mean * np.eye(self.n_features) if self.noise_mean else noises
 
     def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
         """Return such noise, and the independent noise of a paid count."""

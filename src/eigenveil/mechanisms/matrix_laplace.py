@@ -91,10 +91,11 @@ class MatrixLaplace(RealNoiseMechanism):
         if not self.balanced:
             return first - second
         traces = np.trace(first, axis1=1, axis2=2), np.trace(second, axis1=1, axis2=2)
-        first *= (sum(traces) / traces[0])[:, None, None]
-        second *= (sum(traces) / traces[1] * generator.random(count) ** (1 / self._dimension))[:, None, None]
+        share = generator.random(count) ** (1 / self._dimension)
+        signed = np.where(generator.random(count) < 0.5, -1.0, 1.0) * sum(traces)
+        first *= (signed / traces[0])[:, None, None]
+        second *= (signed / traces[1] * share)[:, None, None]
         first -= second
-        first *= np.where(generator.random(count) < 0.5, -1.0, 1.0)[:, None, None]
         return first
 
     @property

@@ -8,7 +8,6 @@ floating point depends on the order of summation, and one bit of it could move a
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError
 from ..numerics import FloatArray
@@ -78,7 +77,7 @@ class RowBound(RowRule):
     def long_integers(self, rows: FloatArray) -> FloatArray:
         """Return what `single_integers` makes of dense rows that are all too long for the exact square of a norm."""
         shift = None if self.shift is None else np.asarray(self.shift)
-        return _rescaled(self, rows, self.grid_factor, shift, rows.shape[1], np.arange(len(rows)))
+        return _rescaled(self, rows, self.grid_factor, shift, rows.shape[1])
 
     def bound_units(self, integers: FloatArray, units: Units) -> FloatArray:
         """Bring the integer rows of `quantize_values` to the bound of whole units, in place; return their constants."""
@@ -137,7 +136,10 @@ def quantize_values(
         return grid
     long_rows = np.flatnonzero(every | ~(squared < EXACT_LIMIT))  # the negation also catches NaN
     # The first row once more, for nothing: so the time does not tell whether any row is long.
-    grid[long_rows] = _rescaled(bound, rows, factor, shift, n_features, np.append(long_rows, 0))[:-1]
+    which = np.append(long_rows, 0)
+    grid[long_rows] = _rescaled(
+        bound, rows[which].astype(np.float64), factor[which] if factor.ndim == 2 else factor, shift, n_features
+    )[:-1]
     return grid
 
 
@@ -171,33 +173,33 @@ def finite_rows(batch: Any) -> FloatArray:
     return rows
 
 
+# Below every exponent that is compared: that of zero.
+_NO_EXPONENT = np.iinfo(np.intc).min // 4
+
+
 def _rescaled(
-    bound: RowBound,
-    rows: FloatArray,
-    factor: FloatArray,
-    shift: FloatArray | None,
-    n_features: int,
-    which: NDArray[np.intp],
+    bound: RowBound, rows: FloatArray, factor: FloatArray, shift: FloatArray | None, n_features: int
 ) -> FloatArray:
     """Return rows of any length as integers, brought to norm 2^`single_bits` or just below.
 
     Works on mantissas and exponents apart, so nothing overflows, and brings the largest entry of every row
     just below 2^e with d * 4^e <= 2^53 first: so its squared norm is exact.
     """
-    chosen = rows[which].astype(np.float64)
-    finite = np.isfinite(chosen).all(axis=1)
+    finite = np.isfinite(rows)
     if bound.on_invalid == "error" and not finite.all():
         raise InvalidDataError(NOT_FINITE)
-    # Halved before subtracting: the difference of two floats of 1e308 must not overflow.
-    centred = chosen * 0.5 if shift is None else chosen * 0.5 - shift * 0.5
-    centred[~finite] = 0.0
+    centred = rows * 0.5
+    if shift is not None:  # halved before subtracting: the difference of two floats of 1e308 must not overflow
+        centred -= shift * 0.5
+    if bound.on_invalid == "zero":
+        centred[~finite.all(axis=1)] = 0.0
     mantissa, exponent = np.frexp(centred)
-    factor_mantissa, factor_exponent = np.frexp(factor[which] if factor.ndim == 2 else factor)
+    factor_mantissa, factor_exponent = np.frexp(factor)
     mantissa, carry = np.frexp(mantissa * factor_mantissa)
-    exponent = exponent + factor_exponent + carry
-    exponent[mantissa == 0] = np.iinfo(exponent.dtype).min // 4
-    target = target_exponent(n_features)
-    steps = exponent - exponent.max(axis=1, keepdims=True) + target
-    directions = np.asarray(np.trunc(np.ldexp(mantissa, np.maximum(steps, -2000))))
-    clip(directions, squared_norms(directions), np.ones(len(directions), dtype=bool), bound.single_bits)
+    exponent += factor_exponent
+    exponent += carry
+    exponent[mantissa == 0] = _NO_EXPONENT
+    exponent += target_exponent(n_features) - exponent.max(axis=1, keepdims=True)
+    directions = np.asarray(np.trunc(np.ldexp(mantissa, np.maximum(exponent, -2000))))
+    clip(directions, squared_norms(directions), np.True_, bound.single_bits)
     return directions

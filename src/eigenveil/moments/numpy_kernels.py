@@ -36,7 +36,7 @@ def to_the_bound(grid: FloatArray, squared: FloatArray, bits: int) -> None:
     clip(grid, squared, squared > 4**bits, bits)
 
 
-def clip(grid: FloatArray, squared: FloatArray, clipped: NDArray[np.bool_], bits: int) -> None:
+def clip(grid: FloatArray, squared: FloatArray, clipped: NDArray[np.bool_] | np.bool_, bits: int) -> None:
     """Bring the `clipped` ones of integer rows of exact squared norm `squared` to norm 2^bits or just below."""
     # The zero row (from on_invalid="zero") divides by one instead of zero.
     factors = np.where(clipped, 2.0**bits / np.sqrt(np.maximum(squared, 1.0)), 1.0)

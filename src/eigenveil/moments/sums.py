@@ -190,13 +190,16 @@ class ProductSum:
 
     def _add_quantized(self, part: Units, quantized: FloatArray, constants: FloatArray) -> None:
         d = self._d
-        self._pending[:d, :d] += quantized.T @ quantized
-        if self._bound.constant is not None:
-            # A column that need not be multiplied out.
-            column = constants @ quantized
-            self._pending[d, :d] += column
-            self._pending[:d, d] += column
-            self._pending[d, d] += constants @ constants + missing_corner(self._bound, part, constants)
+        # So few rows BLAS multiplies by one thread anyway.
+        narrow = numerics.one_blas_thread() if d <= _NARROW < len(quantized) else nullcontext()
+        with narrow:
+            self._pending[:d, :d] += quantized.T @ quantized
+            if self._bound.constant is not None:
+                # A column that need not be multiplied out.
+                column = constants @ quantized
+                self._pending[d, :d] += column
+                self._pending[:d, d] += column
+                self._pending[d, d] += constants @ constants + missing_corner(self._bound, part, constants)
 
     def _multiplied(self, part: Units) -> bool:
         """Add the products of rows by one_pass.c, and keep those that it leaves; tell whether it did."""
@@ -272,10 +275,11 @@ def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -
         dense = not scipy.sparse.issparse(units.rows)
         least = max(_SMALLEST_PART // n_features, 4 * n_features)
         parts = min(numerics.available_cores(), units.rows.shape[0] // least) if dense else 1
-        narrow = numerics.one_blas_thread() if n_features <= _NARROW else nullcontext()
-        with narrow:
-            for _ in side_by_side(work, units.split(parts) if parts > 1 else [units]):
-                pass
+        if parts < 2:
+            work(units)
+            return
+        for _ in side_by_side(work, units.split(parts)):
+            pass
 
     for _ in side_by_side(work, batches, alone):
         pass

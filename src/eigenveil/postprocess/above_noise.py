@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InvalidParameterError
-from ..numerics import FloatArray, one_blas_thread
+from ..numerics import FloatArray
 from .noise_spectrum import SIMULATION_SEED, NoiseDraws, edge_quantile, typical_edge
-from .spectrum import largest_eigenvalue
+from .spectrum import largest_eigenvalue, threads_for
 
 ABOVE_NOISE = "above_noise"
 """What `n_components` may be in place of a number."""
 # Any number of draws from 1/alpha - 1 on keeps the bound; more of them lose less power.
 _DRAWS, _DRAWS_WIDE, _WIDE = 99, 39, 100
-# Numbers that are drawn at once.
-_AT_ONCE = 2**17
+# Numbers that are drawn at once, and draws whose eigenvalues are computed at once.
+_AT_ONCE, _A_FEW = 2**17, 33
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class SimulatedEdges:
         generator: np.random.Generator | None = None,
     ) -> None:
         self._rows, self._noise_draws, self._drawn = rows, noise_draws, list[FloatArray]()
-        self._found: dict[int, list[list[float]]] = {}
+        self._found: dict[int, list[float]] = {}
         self._draws = (_DRAWS if len(rows) <= _WIDE else _DRAWS_WIDE) if draws is None else draws
         self._rank = math.ceil(round((1 - alpha) * (self._draws + 1), 9))
         if not 0 < alpha < 1 or self._rank > self._draws:
@@ -220,16 +220,21 @@ class SimulatedEdges:
 
     def _tops(self, k: int) -> Iterator[float]:
         """Yield the largest eigenvalues of all draws beside the first k eigenvectors."""
-        rows, found = self._rows, self._found.setdefault(k, [])
-        at_once = max(1, _AT_ONCE // rows.size)
-        for place, done in enumerate(range(0, self._draws, at_once)):
+        found = self._found.setdefault(k, [])
+        for place in range(self._draws):
             if place == len(found):
-                with one_blas_thread():
-                    if place == len(self._drawn):
-                        noise = self._noise_draws(self._generator, min(at_once, self._draws - done))
-                        self._drawn.append(rows @ noise @ rows.T if len(rows) <= _WIDE else noise)
-                    if len(rows) <= _WIDE:
-                        found.append(np.linalg.eigvalsh(self._drawn[place][:, k:, k:])[:, -1].tolist())
-                    else:
-                        found.append([largest_eigenvalue(noise, rows[:k]) for noise in self._drawn[place]])
-            yield from found[place]
+                with threads_for(len(self._rows)):
+                    found += self._some_tops(place, k)
+            yield found[place]
+
+    def _some_tops(self, first: int, k: int) -> list[float]:
+        """Return those of a few draws, from this one on: few may tell, and eigenvalues take longer than draws."""
+        at_once = max(1, _AT_ONCE // self._rows.size)
+        at, place = divmod(first, at_once)
+        if at == len(self._drawn):
+            self._drawn.append(self._noise_draws(self._generator, min(at_once, self._draws - first)))
+        noises, rows = self._drawn[at][place : place + _A_FEW], self._rows
+        if len(rows) > _WIDE:
+            return [largest_eigenvalue(noise, rows[:k]) for noise in noises]
+        beside = rows[k:] @ noises @ rows[k:].T if k else noises
+        return list[float](np.linalg.eigvalsh(beside)[:, -1].tolist())

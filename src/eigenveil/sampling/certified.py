@@ -8,7 +8,7 @@ import decimal
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -184,7 +184,7 @@ def weighted_grams(triangles: Sequence[FloatArray], weights: Sequence[float]) ->
     conventional_blas(d + 1)  # tested with the threads that it has
     blocks = range(0, d, _BLOCK)
     # Threads of our own: those of BLAS would meet after each of many small products.
-    with one_blas_thread():
+    with one_blas_thread() if d > _SMALL else nullcontext():  # BLAS multiplies small ones by one thread anyway
         if len(blocks) < _THREADS_FROM:
             squares = [fill(low) for low in blocks]
         else:
