@@ -340,17 +340,22 @@ def kinds_of(frame: Any) -> dict[Any, Any]:
     """Return the narwhals type of every column of a frame, as `kind_of` does."""
     import narwhals as nw
 
-    types = dict(frame.collect_schema())
-    if isinstance(frame, nw.DataFrame) and frame.implementation.is_pandas_like():
-        native = frame.to_native()
-        types |= {
-            name: kind for name, kind in zip(native.columns, map(_kind, native.dtypes), strict=True) if kind is not None
-        }
-    return types
+    if not (isinstance(frame, nw.DataFrame) and frame.implementation.is_pandas_like()):
+        return dict(frame.collect_schema())
+    native = frame.to_native()
+    kinds = dict(zip(native.columns, map(_kind, native.dtypes), strict=True))
+    if None not in kinds.values():
+        return kinds
+    return dict(frame.collect_schema()) | {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+_NUMBERS = {"f4": "Float32", "f8": "Float64"} | {
+    f"{sign}{bits // 8}": f"{name}{bits}" for sign, name in (("i", "Int"), ("u", "UInt")) for bits in (8, 16, 32, 64)
+}
 
 
 def _kind(dtype: Any) -> Any:
-    """Return the narwhals type of what NumPy has a type for and narwhals guesses or does not know; or None."""
+    """Return the narwhals type of numbers of NumPy, and of what narwhals guesses or does not know; or None."""
     import narwhals as nw
 
     if not isinstance(dtype, np.dtype):
@@ -358,8 +363,10 @@ def _kind(dtype: Any) -> Any:
         return nw.Datetime() if type(dtype).__name__ == "DatetimeTZDtype" else None
     if dtype.kind == "O":
         return nw.Object()
-    # Of any byte order and length.
-    return nw.Float64() if dtype.kind in "fiu" and (not dtype.isnative or dtype.itemsize > 8) else None
+    if dtype.kind in "fiu" and (not dtype.isnative or dtype.itemsize > 8):
+        return nw.Float64()
+    known = _NUMBERS.get(dtype.str[1:])
+    return None if known is None else getattr(nw, known)()
 
 
 def same_kind(one: Any, other: Any) -> bool:
@@ -400,6 +407,13 @@ def _unfit(kind: Any, rule: Column) -> str:
         "does not hold numbers; encode it, or leave it out, as names and identifiers should be, by choosing other "
         "columns with columns="
     )
+
+
+def is_plain_number(kind: Any) -> bool:
+    """Tell a type of numbers that NumPy has, too."""
+    import narwhals as nw
+
+    return bool(kind.is_float() or kind.is_integer()) and not isinstance(kind, nw.Int128 | nw.UInt128)
 
 
 def _is_number(kind: Any) -> bool:

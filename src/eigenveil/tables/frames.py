@@ -12,7 +12,7 @@ from ..errors import InvalidDataError, column_in_words, iterated_in_own_words
 from ..moments.kernels import RowsByColumn
 from .arrays import ArrayReader, SparseReader, view_rows
 from .base import Reader, batch_rows, choose_columns, need_arrow
-from .encoder import Declared, Encoder, kinds_of, same_kind
+from .encoder import Declared, Encoder, is_plain_number, kinds_of, same_kind
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -72,22 +72,30 @@ class FrameReader:
     def picker(self, encoder: Encoder) -> Callable[[Any], Any]:
         """Return what gives the encoded rows of a held frame at a slice or at positions, the same for all readings."""
         if self._picked is None or self._picked[0] is not encoder:
-            columns = self._columns_of_one_array(encoder.columns) if encoder.plain else None
+            columns = self._columns_at_once(encoder.columns) if encoder.plain else None
             pick = encoder.picker(self._frame, self.where) if columns is None else RowsByColumn(columns).__getitem__
             self._picked = encoder, pick
         return self._picked[1]
 
-    def _columns_of_one_array(self, names: Sequence[Any]) -> list[NDArray[Any]] | None:
-        """Return columns of a pandas frame that has them in one array, so that none need be looked up by itself."""
-        if not self._frame.implementation.is_pandas():
+    def _columns_at_once(self, names: Sequence[Any]) -> list[NDArray[Any]] | None:
+        """Return columns of numbers that narwhals need not look up one by one; None for others."""
+        if self._frame.implementation.is_pandas():
+            return self._columns_of_one_array(names)
+        if not self._frame.implementation.is_polars() or not all(is_plain_number(self._types[name]) for name in names):
             return None
+        native = self._frame.to_native()
+        return [np.asarray(native.get_column(name)) for name in names]
+
+    def _columns_of_one_array(self, names: Sequence[Any]) -> list[NDArray[Any]] | None:
+        """Return columns of a pandas frame that has them in one array."""
         of_names = {name: place for place, name in enumerate(self.columns)}
         places = [of_names[name] for name in names]
         native, start, stop = self._frame.to_native(), min(places), max(places) + 1
         some = stop - start < len(self.columns)
         first = native.iloc[:1]  # of which a copy costs nothing: one is made if columns lie apart or have several types
-        one = (first.iloc[:, start:stop] if some else first).to_numpy()  # pandas below 3 may copy when it selects
-        if one.dtype.kind not in "fiu" or not np.may_share_memory(one, first.iloc[:, start].to_numpy()):
+        # pandas below 3 may copy when it selects, too.
+        one, again = ((first.iloc[:, start:stop] if some else first).to_numpy() for _ in range(2))
+        if one.dtype.kind not in "fiu" or not np.may_share_memory(one, again):
             return None
         by_place = (native.iloc[:, start:stop] if some else native).to_numpy().T
         return [by_place[place - start] for place in places]

@@ -250,7 +250,8 @@ def open_table(
 
 def is_source(data: Any) -> TypeGuard[Source]:
     """Tell whether data have been opened already."""
-    return callable(getattr(data, "batches", None)) and hasattr(data, "n_rows_hint")
+    # Of its class, since a frame looks for a column of that name, which takes it long.
+    return callable(getattr(type(data), "batches", None)) and hasattr(data, "n_rows_hint")
 
 
 @own_words
