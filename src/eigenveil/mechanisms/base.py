@@ -311,8 +311,7 @@ class CentralMechanism(Mechanism):
             The value of one unit of the integer second moment.
         """
         units = {"directions": DIRECTION_UNIT, "count": 1.0, **dict.fromkeys(IN_UNITS_OF_C, unit_squared)}
-        shifts = self.shifts(grid)
-        return {name: math.ldexp(unit, shifts.get(name, 0)) for name, unit in units.items()}
+        return units | {name: math.ldexp(units[name], shift) for name, shift in self.shifts(grid).items()}
 
     def check_grid(self, grid: int) -> None:
         """Refuse a grid that the mechanism does not fit; public numbers alone, before any budget is spent."""

@@ -170,8 +170,8 @@ class _Tridiagonal:
 
 def _with_signs(rows: FloatArray) -> FloatArray:
     """Return the rows, each with the sign of the rule."""
-    largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
-    return rows * np.where(largest < 0, -1.0, 1.0)
+    largest = rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)]
+    return rows * np.where(largest < 0, -1.0, 1.0)[:, None]
 
 
 def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[FloatArray, FloatArray]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,10 +224,9 @@ class LazyTriangle:
         self._first_root = which * columns
         self._start = [which * starts[-1] + start for start in starts]
         rows = np.zeros((d, columns))
-        for i, (low, high) in enumerate(pairwise(self._start)):
-            rows[i, : high - low] = normals.value[low:high]
-        rows[np.diag_indices(columns)] = roots.value[self._first_root : self._first_root + columns]
+        rows[np.tri(d, columns, -1, np.bool_)] = normals.value[self._start[0] : self._start[-1]]
         self.value: FloatArray = rows.ravel()
+        self.value[: columns**2 : columns + 1] = roots.value[self._first_root : self._first_root + columns]
         self.error: float = max(roots.error, normals.error)
         self.size: int = rows.size
 

@@ -337,10 +337,12 @@ def choose_columns(available: Sequence[Any], columns: Columns, where: str) -> li
     >>> choose_columns(["age", "height", "mass"], ["mass", "age"], "data.csv")
     ['mass', 'age']
     """
+    if columns is None and isinstance(available, range) and available:
+        return list(available)
     chosen = list(available) if columns is None else _checked(columns)
     counts = Counter(available)
     for column in chosen:
-        if counts[column] == 0:
+        if column not in counts:
             raise InvalidDataError(f"There is no column {quoted(column)} in {where}; check its spelling.")
         if counts[column] > 1:
             # Named only where the caller did: what a file has in its first line may be somebody's row.

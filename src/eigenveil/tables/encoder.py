@@ -68,10 +68,10 @@ class Encoder:
         ]
         self._fixed = [(False,) if rule is _NUMBER else rule.one_hot for rule in self._rules]
         self.names: list[Any | str] = [name for names in by_column for name in names]
-        for name, count in Counter(self.names).items():
-            if count > 1:
-                which = column_in_words(name, self.names.index(name), self._quote_names)
-                raise InvalidDataError(f"Two features would have the name of {which}; rename a column.")
+        if len(set(self.names)) < len(self.names):
+            name, _ = Counter(self.names).most_common(1)[0]
+            which = column_in_words(name, self.names.index(name), self._quote_names)
+            raise InvalidDataError(f"Two features would have the name of {which}; rename a column.")
 
     @property
     def one_hot(self) -> tuple[bool, ...]:
@@ -525,9 +525,8 @@ class Declared:
             chosen = choose_columns(available, [keys.get(one.name, one.name) for one in used], where)
             return chosen, dict(zip(chosen, used, strict=True))
         privacy_unit = self.unit_in(available, where)
-        chosen = choose_columns(
-            [one for one in available if privacy_unit is None or one != privacy_unit], self.columns, where
-        )
+        features = available if privacy_unit is None else [one for one in available if one != privacy_unit]
+        chosen = choose_columns(features, self.columns, where)
         # One rule for all of them: the names of a first line that may be a row are not taken along.
         filled = {} if self.missing is None else dict.fromkeys(chosen, Column("a number", missing=self.missing))
         rules = {
