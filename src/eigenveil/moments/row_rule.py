@@ -306,13 +306,17 @@ class RowRule:
 
     def check_sizes(self) -> None:
         """Refuse sizes whose squares would overflow or vanish when a release is read, which is paid for by then."""
+        if not self._sizes_fit:
+            raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
+
+    @cached_property
+    def _sizes_fit(self) -> bool:
         norms = [self.norm, self.row_norm, 1.0 if self.most_weight is None else self.most_weight]
         scales = (1.0,) if self.scale is None else self.scale
         shift = (0.0,) if self.shift is None else self.shift
         fit = min(norms) >= 1 / _LARGEST_NORM and max(norms) <= _LARGEST_NORM
         fit &= min(scales) > 1 / _LARGEST_SCALE and max(scales) < _LARGEST_SCALE
-        if not fit or max(max(shift), -min(shift)) > _LARGEST_SCALE:
-            raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
+        return fit and max(max(shift), -min(shift)) <= _LARGEST_SCALE
 
     def check_width(self, n_features: int) -> None:
         """Raise if shift or scale is not as long as a row, or signs are bounded for another width."""

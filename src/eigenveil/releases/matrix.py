@@ -283,11 +283,12 @@ class MatrixView:
         """Whether the mean is part of the release."""
         return self._has_constant or "mean" in self.integers
 
-    @property
+    @cached_property
     def row_scale(self) -> FloatArray:
-        """Factors that features were multiplied by first; ones without scaling."""
+        """Factors that features were multiplied by first (read-only); ones without scaling."""
         scale = np.ones(self.n_features) if self.origin.row_rule.scale is None else np.array(self.origin.row_rule.scale)
         scale[list(self.origin.without_range)] = 1.0
+        scale.flags.writeable = False
         return scale
 
     @cached_property
@@ -499,15 +500,15 @@ class MatrixView:
         For correlations, one over the released standard deviations.
         """
         if self.divisors is None or not self.has_matrix:
-            return self.row_scale
+            return self.row_scale.copy()
         return np.asarray(self.row_scale / self.divisors)
 
-    @property
+    @cached_property
     def _one_scale(self) -> bool:
         """Whether all features have one scale, so that noise in another unit is the same but for a factor."""
         return self.divisors is None or bool(np.all(self.divisors == self.divisors[0]))
 
-    @property
+    @cached_property
     def divisors(self) -> FloatArray | None:
         """Divisors of the features that turn `row_matrix` into `scaled_matrix`; None if both are equal."""
         if self.of_signs:
