@@ -1,12 +1,14 @@
 """`n_components="above_noise"`: more components than there are at most once in twenty times; the control sees that."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA, load_release
 from eigenveil.errors import InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.postprocess import SimulatedEdges, above_edges, sorted_eigh
+from eigenveil.postprocess import SimulatedEdges, above_edges, above_noise, sorted_eigh
 from eigenveil.postprocess.above_noise import levered_edges
 
 D, ALPHA = 8, 0.1
@@ -61,6 +63,26 @@ def test_few_draws_tell_what_all_of_them_do(d):
     assert [again.are_passed(edge, k) for k, edge in edges] == [False] * 6
     assert [*zip(range(6), again, strict=False)] == edges
     assert sum(made) == everything  # each is drawn once
+
+
+@pytest.mark.parametrize("d", [5, 104])
+def test_edges_are_quantiles_of_largest_eigenvalues_however_few_are_computed_at_once(monkeypatch, d):
+    rows = np.linalg.qr(np.random.default_rng(2).standard_normal((d, d)))[0]
+    noises = np.random.default_rng(3).standard_normal((39, d, d))
+    noises += noises.swapaxes(1, 2).copy()
+
+    def edges():
+        left = iter(noises)
+        simulated = SimulatedEdges(rows, lambda _, count: np.array([*islice(left, count)]), draws=39)
+        return [edge for _, edge in zip(range(4), simulated, strict=False)]
+
+    found = edges()
+    for k, edge in zip((0, 1, 2, 2), found, strict=True):  # each block serves until it is twice as small
+        beside = rows[k:] @ noises @ rows[k:].T
+        assert np.isclose(edge, np.sort(np.linalg.eigvalsh(beside)[:, -1])[37])  # of rank 0.95 (39 + 1)
+    for few in (1, 7):
+        monkeypatch.setattr(above_noise, "_A_FEW", few)
+        assert np.allclose(edges(), found)
 
 
 def test_control_noise_taken_a_fifth_too_small_is_caught():

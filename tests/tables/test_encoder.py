@@ -2,13 +2,15 @@
 
 import gzip
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from eigenveil import PrivatePCA, RowBound
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.tables.encoder import Encoder
+from eigenveil.tables.encoder import Encoder, kinds_of
 from eigenveil.tables.open import open_source, open_table, second_moments
 from eigenveil.tables.schema import Column
 from helpers import refused
@@ -155,6 +157,32 @@ def test_columns_of_one_array_are_read_where_they_lie_beside_others():
         assert np.shares_memory(batch.column(0), table[columns[0]].to_numpy())
     (batch,) = open_table(table, columns=["more", "b"]).batches()
     assert np.array_equal(np.asarray(batch), table[["more", "b"]].to_numpy())
+
+
+NUMBERS = ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
+
+
+def test_the_types_of_a_pandas_frame_are_those_that_narwhals_finds():
+    plain = pd.DataFrame({kind: np.ones(3, kind) for kind in NUMBERS})
+    others = {"truth": [True, False, True], "masked": pd.array([1, None, 2], dtype="Int64"), "text": ["a", "b", None]}
+    for table in (plain, plain.assign(**others), plain.assign(odd=pd.Categorical(["a", "b", "a"]))):
+        frame = nw.from_native(table)
+        assert kinds_of(frame) == dict(frame.collect_schema())
+    assert kinds_of(nw.from_native(pd.DataFrame({"swapped": np.ones(3, ">f8")}))) == {"swapped": nw.Float64()}
+
+
+@pytest.mark.parametrize("values", [[1, 2, 3], [1, None, 3], [None, None, None]])
+def test_columns_of_numbers_of_polars_are_the_same_beside_others(values):
+    kinds = (pl.Float64, pl.Float32, pl.Int8, pl.Int64, pl.UInt16)
+    numbers = pl.DataFrame({str(kind): pl.Series(values, dtype=kind) for kind in kinds})
+    wanted = np.array([[np.nan if one is None else one] * len(kinds) for one in values], dtype=np.float64)
+    for table in (numbers, pl.concat([numbers[:1], numbers[1:]], rechunk=False)):
+        (batch,) = open_table(table).batches()
+        assert np.array_equal(np.asarray(batch), wanted, equal_nan=True)
+        # Beside a decimal number, every column is looked up by narwhals.
+        both = table.with_columns(more=pl.Series(["1.5"] * 3).cast(pl.Decimal(10, 2)))
+        (batch,) = open_table(both).batches()
+        assert np.array_equal(np.asarray(batch), np.column_stack([wanted, np.full(3, 1.5)]), equal_nan=True)
 
 
 def test_values_outside_the_categories_are_zero_and_tell_nothing(tmp_path):
