@@ -11,7 +11,7 @@ from .arrays import take_columns
 from .base import FileReader, StandardInput, one_sentence
 
 # Parquet reads every column chunk through a buffer of its own; without buffers it loads the chunks whole.
-_PARQUET_BUFFERS = 2**23
+_PARQUET_BUFFERS = 2**21
 
 
 class NpyFile(FileReader):
