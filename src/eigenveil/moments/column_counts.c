@@ -154,7 +154,7 @@ struct grid {
 
 /* Put into `places` how many of the even points of a column are below each of DEEP entries. Return whether that is in
    doubt for one of them, being as near to a point as rounding may move it, or not finite. */
-INLINE int even_places(const double *restrict entries, const struct grid *grid, size_t j, int32_t *restrict places)
+INLINE int even_places(const double *restrict entries, const struct grid *grid, size_t j, uint32_t *restrict places)
 {
     double low = grid->low[j], per_step = grid->per_step[j], n_points = grid->n_points[j];
     double doubt = grid->doubt, most = 1.0 - doubt - 0x1p-52;
@@ -163,7 +163,7 @@ INLINE int even_places(const double *restrict entries, const struct grid *grid, 
         double number = (entries[i] - low) * per_step, up = ceil(number), short_of = up - number;
         near |= (short_of > doubt) & (short_of < most) ? 0 : 1;
         up = up > 0.0 ? up : 0.0;
-        places[i] = (int32_t)(up < n_points ? up : n_points);
+        places[i] = (uint32_t)(int32_t)(up < n_points ? up : n_points);
     }
     return near != 0;
 }
@@ -196,22 +196,26 @@ int eigenveil_count_columns(const struct table *table, double *restrict room, co
                 add_squares(columns[j], norms->shift[from + j], norms->scale[from + j], squared);
             for (size_t j = from; j < from + width; j++) {
                 const double *entries = columns[j - from], *own;
-                int32_t places[DEEP], n = (int32_t)grid->n_points[j], *own_bins, near;
+                int32_t *own_bins, *others, n = (int32_t)grid->n_points[j], near;
+                uint32_t places[DEEP]; /* as signed ones they would be extended one by one */
                 fetch_next(table, whole, first, from, width, j);
                 if (grid->starts[j] < 0) continue;
                 own = grid->points + grid->starts[j];
                 own_bins = bins + grid->starts[j];
+                others = own_bins + n_bins;
                 near = even_places(entries, grid, j, places);
                 for (size_t i = 0; near && i < many; i++) {
                     beyond |= not_finite(entries[i]);
-                    places[i] = grid->doubt <= 0.25 ? points_below_near(own, n, entries[i], places[i])
-                                                    : points_below(own, n, entries[i]);
+                    places[i] = (uint32_t)(grid->doubt <= 0.25
+                                               ? points_below_near(own, n, entries[i], (int32_t)places[i])
+                                               : points_below(own, n, entries[i]));
                 }
-                for (size_t i = 0; i + 1 < many; i += 2) {
-                    own_bins[places[i]]++;
-                    own_bins[n_bins + (size_t)places[i + 1]]++;
-                }
-                if (many % 2) own_bins[places[many - 1]]++;
+                for (size_t i = 0; many == DEEP && i < DEEP; i += LANES)
+                    for (size_t k = i; k < i + LANES; k += 2) {
+                        own_bins[places[k]]++;
+                        others[places[k + 1]]++;
+                    }
+                for (size_t i = 0; many < DEEP && i < many; i++) own_bins[places[i]]++;
             }
         }
         if (norms) {
