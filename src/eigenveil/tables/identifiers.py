@@ -498,7 +498,7 @@ class Grouping:
         pick : callable
             Takes a slice or an array of positions, and returns these rows.
         limit : int
-            How much one batch may hold, unless one person has more.
+            How much fills a batch, which ends with the person that fills it: so no small one is left at the end.
         weights : ndarray of int64, optional
             How much every row adds to that; 1 by default.
         """
@@ -508,8 +508,7 @@ class Grouping:
             filled = np.concatenate([[0], np.cumsum(ordered)])[self.starts]
         low, n_privacy_units = 0, len(self.keys)
         while low < n_privacy_units:
-            full = int(np.searchsorted(filled, filled[low] + limit, side="right")) - 1
-            high = min(max(full, low + 1), n_privacy_units)
+            high = min(int(np.searchsorted(filled, filled[low] + limit)), n_privacy_units)
             where = slice(int(self.starts[low]), int(self.starts[high]))
             rows = pick(where if self.order is None else self.order[where])
             yield Blocks(rows, self.starts[low:high] - self.starts[low], self.keys[low:high])
