@@ -190,7 +190,7 @@ def test_single_errors_are_summarized(modules):
     assert case["errors"]["1"][page.SAME] == [0.21, 0.006]
     assert (case["runs"], case["lower"]) == ([2, 3], {"1": ["Gaussian"]})
     assert results["unbeaten"]["approximate"]["1"] == {page.SAME: [0, 1], page.OURS: [0, 1]}
-    assert "| made | raw | 0.55 | 0.21 | **0.11** Gaussian |" in page.sections(results)["approximate-1"]
+    assert "|made|raw|0.55|0.21|**0.11** Gaussian|" in page.sections(results)["approximate-1"]
     assert "Gaussian 1.91" in page.sections(results)["approximate-lower"]
 
 

@@ -241,7 +241,7 @@ def _compiled_numbered_texts() -> Callable[[NDArray[np.uint8], NDArray[np.int64]
 
 @functools.cache
 def _compiled_plain() -> Callable[[NDArray[np.uint8], NDArray[np.int64]], NDArray[np.bool_]] | None:
-    """Return what tells which texts are beyond doubt compared as they are written, if it was compiled and is right.
+    """Return what finds which texts are beyond doubt compared as they are written, if it was compiled and is right.
 
     Of every other text `_text` is asked.
     """
