@@ -132,10 +132,7 @@ class _Tridiagonal:
     @cached_property
     def _vectors(self) -> FloatArray:
         """All eigenvectors of T as columns, by ascending eigenvalues."""
-        _, vectors, failed = lapack.dstevd(self._diagonal, self._beside)
-        if failed:
-            raise np.linalg.LinAlgError("The eigenvectors did not converge.")
-        return np.asarray(vectors)
+        return np.asarray(scipy.linalg.eigh_tridiagonal(self._diagonal, self._beside)[1])
 
     def rows(self, count: int) -> FloatArray:
         d = self._d
