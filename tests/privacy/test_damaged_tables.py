@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge
-from eigenveil.errors import EigenveilError
+from eigenveil.errors import EigenveilError, looks_like_a_name
 from eigenveil.tables.open import draft_schema, open_table
 from helpers import assert_one_sentence
 
 PLANTED = ("zqplanted", "zq@planted.org", "73519.24681", "73519", "1973-05-19", "zq planted name", "zqé")
 # What looks like a name is one, if it stands where names stand: it is shown.
-AS_NAMES = tuple(word for word in PLANTED if not word.isidentifier())
+AS_NAMES = tuple(word for word in PLANTED if not looks_like_a_name(word))
 FOUND = re.compile("zq|planted|73519|24681|1973-05")
 TOKENS = (*PLANTED, *PLANTED, "", "NA", '"', '"zq', "'", "1e999", "--5", "NaN", "true", "{", "\\N", "\x00", "9" * 50)
 NAMES = ("age", "income", "rent")
