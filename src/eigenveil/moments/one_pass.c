@@ -121,7 +121,7 @@ size_t eigenveil_sums_by_norm(const struct table *table, const double *restrict 
 }
 
 #ifdef MULTIPLIES
-int eigenveil_multiplies(void) { return __builtin_cpu_supports("avx512f") != 0; }
+int eigenveil_multiplies(void) { return multiplies(); }
 
 #define PAIRED 4 /* columns on either side of a block of products */
 
