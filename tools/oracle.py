@@ -10,6 +10,7 @@ A change of code that is to release the same passes --check. After a renaming: p
 """
 
 import argparse
+import difflib
 import hashlib
 import importlib.util
 import io
@@ -49,6 +50,7 @@ def _module(name: str) -> Any:
 
 
 configurations = _module("configurations")
+said = _module("surfaces")
 CONFIGURATIONS: dict[str, dict[str, Any]] = configurations.CONFIGURATIONS
 
 
@@ -64,6 +66,21 @@ def recorded(configuration: dict[str, Any]) -> dict[str, Any]:
         facts = _of_file(release.save(Path(folder) / "saved.npz").read_bytes())
         kinds = {one.category.__name__ for one in heard if one.category.__module__.startswith("eigenveil")}
         return {**facts, "warnings": sorted(kinds), VIEWS: _views(found, release)}
+
+
+def surfaces(name: str) -> str:
+    """Return what surfaces say of the release of a configuration."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = configurations.made(CONFIGURATIONS[name], Path(folder))
+        return str(said.surfaces(getattr(found, "release_", found).save(Path(folder) / "saved.npz")))
+
+
+def difference_of_surfaces(name: str) -> str | None:
+    """Return the first lines of a surface that differ from the frozen ones; None where none does."""
+    frozen = said.file_of(name).read_text(encoding="utf-8").splitlines()
+    lines = list(difflib.unified_diff(frozen, surfaces(name).splitlines(), "frozen", "now", n=0, lineterm=""))
+    return "\n    ".join(["surfaces differ:", *lines[2:12]]) if lines else None
 
 
 def _of_file(content: bytes) -> dict[str, Any]:
@@ -241,11 +258,14 @@ def main() -> int:
         for name in sorted(names, key=lambda one: -seconds[one])[:25]:
             print(f"{seconds[name]:6.2f} s  {name}", file=sys.stderr)
     if asked.write:
+        for name in set(names).intersection(said.NAMES):
+            said.file_of(name).write_text(surfaces(name), encoding="utf-8")
         write_frozen({**(read_frozen() if asked.only else {}), **found})
         print(f"{len(found)} configurations written in {sum(seconds.values()):.0f} s.")
         return 0
     frozen = read_frozen()
     told = {name: difference(frozen.get(name, {}), found[name]) for name in names}
+    told |= {f"{name} (surfaces)": difference_of_surfaces(name) for name in names if name in said.NAMES}
     told |= {} if asked.only else dict.fromkeys(frozen.keys() - found.keys(), "no such configuration any more")
     differing = {name: one for name, one in told.items() if one is not None}
     for name, one in differing.items():

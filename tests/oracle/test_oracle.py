@@ -73,6 +73,14 @@ def test_what_is_released_is_what_was_in_all_other_configurations(name):
     check(name)
 
 
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", oracle.said.NAMES)
+def test_what_surfaces_say_is_what_they_said(name):
+    for needed in oracle.configurations.packages(oracle.CONFIGURATIONS[name]):
+        pytest.importorskip(needed, reason="the configuration needs an extra")
+    assert oracle.difference_of_surfaces(name) is None
+
+
 def test_every_configuration_is_frozen_and_every_frozen_one_is_run():
     assert oracle.CONFIGURATIONS.keys() == FROZEN.keys()
     assert set(QUICK) <= oracle.CONFIGURATIONS.keys()
