@@ -19,7 +19,6 @@ SAMPLED = "statistical/test_eigenvector_sampling.py::test_"
 OUR_SAMPLING = (SAMPLED + "our_constants_are_those_of_the_proof",)
 PUBLISHED_SAMPLING = (SAMPLED + "the_published_constants_are_those_of_the_paper",)
 SAMPLING_COST = (SAMPLED + "a_whole_release_costs_what_it_is_given_and_not_much_less",)
-POWER = "statistical/test_noisy_power.py::test_"
 CAPS = "statistical/test_double_cap.py::test_"
 CONSTANTS = (MECHANISMS + "laplace_and_frobenius_constants",)
 GAUSSIAN = (MECHANISMS + "gaussian_constants",)
@@ -139,13 +138,6 @@ TABLE = [
     ("mechanisms.eigenvector_sampling.EigenvectorSampling.guarantee", "Fraction(1, 4)", SCALED, SAMPLING_COST),
     ("mechanisms.eigenvector_sampling.EigenvectorSampling.guarantee", "self.adjacency is Adjacency.REPLACE_ONE", SELF_SWAPPED, SAMPLING_COST),
     ("sampling.exact_bingham.variances_sensitivity", "rows * (NORM_SQUARED + 2 * deviation) * grid", ("rows * (NORM_SQUARED + 2 * deviation) * grid * 4 // 5", "rows * (NORM_SQUARED + 2 * deviation) * grid * 5 // 4"), ("statistical/test_exact_eigenvectors.py::test_no_two_neighbours_are_farther_apart_than_the_sensitivity",)),
-    # noisy_power
-    ("accounting.sensitivity.image_squared", "min(n_columns, 2)", ("1", "n_columns"), (SENSITIVITY + "image", POWER + "the_noise_of_an_iteration_is_that_of_the_proof")),
-    ("accounting.sensitivity.image_squared", "adjacency is Adjacency.REPLACE_ONE", SWAPPED, (SENSITIVITY + "image",)),
-    ("mechanisms.noisy_power.NoisyPower._published_sigma", "math.sqrt(4 * self.n_components * self.iterations * math.log(1 / self.delta)) / self.epsilon", SCALED, (POWER + "the_noise_of_an_iteration_is_that_of_the_proof",)),
-    ("mechanisms.noisy_power.NoisyPower._iteration_mu", "self.total_mu / math.sqrt(self.iterations)", ("scaled", "self.total_mu / self.iterations", "self.total_mu"), (POWER + "the_noise_of_an_iteration_is_that_of_the_proof",)),
-    ("mechanisms.noisy_power.NoisyPower.total_mu", "square_root_above(change) / self._published_sigma", SCALED, (POWER + "the_noise_of_an_iteration_is_that_of_the_proof",)),
-    ("mechanisms.noisy_power.image_sensitivity", "change * grid**2 * largest / 4**_DIRECTION_BITS", ("scaled", "change * grid * largest / 4**_DIRECTION_BITS"), (POWER + "no_two_neighbours_are_farther_apart_than_the_sensitivity",)),
     # Samplers
     ("sampling.bingham._log_acceptance", "dimension / 2", ("(dimension - 1) / 2", "(dimension + 1) / 2"), ("statistical/test_bingham.py::test_acceptance_is_a_probability_that_reaches_one", "statistical/test_bingham.py::test_mechanism")),
     ("sampling.discrete._GaussianCells.float_chance", "-0.5 * np.square(numbers / self._scale)", SCALED, (INTEGERS + "gaussian_draws_have_their_probabilities_whatever_their_cells_hold",)),
