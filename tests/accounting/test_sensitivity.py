@@ -52,16 +52,6 @@ def test_frobenius(grid, adjacency):
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
-def test_image(grid, adjacency):
-    """Of orthonormal columns: the largest eigenvalues in squares, of which each column meets one."""
-    d, bits, made = grid
-    squares = np.sort(np.linalg.eigvalsh(made[adjacency].astype(float)) ** 2, axis=-1)[:, ::-1] / 16**bits
-    for k in range(1, d + 1):
-        largest = squares[:, :k].sum(axis=1).max()
-        assert largest == pytest.approx(float(sensitivity.image_squared(adjacency, k)), rel=1e-9)
-
-
-@pytest.mark.parametrize("adjacency", Adjacency)
 def test_nuclear(grid, adjacency):
     d, bits, made = grid
     largest = nuclear(made[adjacency]).max() / 4**bits

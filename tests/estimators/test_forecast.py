@@ -101,7 +101,7 @@ def test_every_mechanism_is_forecast_or_left_out_with_a_reason(pure, approximate
         assert {found.mechanism for found in answer.forecasts} | set(answer.left_out) == set(MECHANISMS)
     assert (
         set(pure.left_out)
-        == {"gaussian", "mod_sulq", "wishart", "noisy_power"}
+        == {"gaussian", "mod_sulq", "wishart"}
         == {n for n in MECHANISMS if MECHANISMS[n].needs_delta}
     )
     assert all("delta above 0" in reason for reason in pure.left_out.values())

@@ -23,7 +23,6 @@ HELD = {
             "matrix_laplace",
             "mod_sulq",
             "wishart",
-            "noisy_power",
             "gaussian",
         )
     ],

@@ -29,20 +29,6 @@ def frobenius_with_trace_squared(adjacency: Adjacency) -> Fraction:
     return frobenius_squared(adjacency)
 
 
-def image_squared(adjacency: Adjacency, n_columns: int) -> Fraction:
-    """Return the largest squared Frobenius norm of (C - C') X for so many orthonormal columns X.
-
-    xx' - yy' has two eigenvalues, in [0, 1] and [-1, 0]: one column meets one of them, two can meet both; xx' has one.
-    It is convex in what a unit adds, so rank one is the worst.
-
-    Examples
-    --------
-    >>> [int(image_squared(Adjacency.REPLACE_ONE, k)) for k in (1, 2, 3)]
-    [1, 2, 2]
-    """
-    return Fraction(min(n_columns, 2) if adjacency is Adjacency.REPLACE_ONE else 1)
-
-
 def sum_squared(adjacency: Adjacency) -> int:
     """Return the largest squared l2 change of the sum of rows of norm at most 1: x - y with y = -x, or one row."""
     return 4 if adjacency is Adjacency.REPLACE_ONE else 1

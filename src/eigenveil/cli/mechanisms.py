@@ -92,12 +92,6 @@ PAPERS = (
         'LocalSparsePCA(1, epsilon=1.0, delta=1e-6, mechanism="gaussian_paper", norm_bound=1.0).fit(X)',
         "LocalSparsePCA with its default",
     ),
-    PublishedAlgorithm(
-        "Noisy power method",
-        "Hardt, Roth 2013; Hardt, Price 2014",
-        'PrivatePCA(2, epsilon=1.0, delta=1e-6, mechanism="noisy_power", **rows).fit(X)',
-        "gaussian: one measurement of the whole matrix",
-    ),
 )
 
 

@@ -16,7 +16,6 @@ from .gaussian import Gaussian
 from .laplace import Laplace
 from .matrix_laplace import MatrixLaplace
 from .mod_sulq import ModSulq
-from .noisy_power import NoisyPower
 from .ppca import Ppca
 from .wishart import Wishart
 
@@ -31,7 +30,6 @@ MECHANISMS: dict[str, type[CentralMechanism]] = {
         Wishart,
         Ppca,
         EigenvectorSampling,
-        NoisyPower,
         RandomProjection,
         NoPrivacy,
     )
