@@ -36,7 +36,6 @@ from ..theory.forecasts import MOST_ROWS, Forecasts, Scenario, checked_target, t
 from .fit import Fit
 from .plan import Plan, Route, plan_fit
 from .preparation import Features, FitParameters, Needs, PCAParameters
-from .wrappers import FitContext, FitCount
 
 if TYPE_CHECKING:  # not scikit-learn, which takes longer to load than a forecast
     from .pca import PrivatePCA
@@ -306,9 +305,7 @@ class MadeUpFits:
         return outcomes
 
     def _fitted(self, rows: FloatArray, plan: Plan, generator: np.random.Generator) -> Release:
-        """Return the release of a fit, which does not count with those of the user's own."""
         source, generator = open_table(rows), copy.deepcopy(generator)
-        context = FitContext(self.needs.estimator, FitCount())
         return Fit(
             source,
             plan,
@@ -317,7 +314,6 @@ class MadeUpFits:
             needs=self.needs,
             request=self.request,
             ledger=None,
-            context=context,
         ).run()
 
     def _made_up(self, n_rows: int) -> list[_MadeUpTable]:
