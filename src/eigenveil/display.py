@@ -3,9 +3,25 @@
 import html
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from .limits import ANY, SHARE, Limits
+
+_Item = TypeVar("_Item")
+
+
+def tracked(items: Iterable[_Item], what: str, progress: bool) -> Iterable[_Item]:
+    """Return the items, counted by a progress bar on the standard error if it was asked for and can be seen."""
+    if not progress:
+        return items
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return items
+    from rich.progress import track
+
+    return track(list(items), what, console=console, transient=True)
 
 
 def notebook_table(title: str, facts: Mapping[str, object], notes: Iterable[str] = (), more: str = "") -> str:

@@ -104,9 +104,6 @@ IDENTIFIER_ASSUMPTION = Assumption(
     "assumes public identifiers",
 )
 """For statistics that use differences of neighbouring privacy units, which are sorted by identifier."""
-ONLY_IF = "Holds only if "
-"""How an assumption begins without which nothing is guaranteed, and which was not checked."""
-
 TYPES_ASSUMPTION = Assumption(
     "Assumes that the columns of the table and their types are public, that is, that they do not depend on the rows.",
     "assumes public column types",
@@ -286,11 +283,6 @@ most 10, and 1 or less if possible.
         )
 
     @property
-    def conditions(self) -> tuple[str, ...]:
-        """The assumptions without which nothing is guaranteed, and which were not checked."""
-        return tuple(one for one in self.assumptions if one.startswith(ONLY_IF))
-
-    @property
     def mechanisms(self) -> tuple["Guarantee", ...]:
         """The guarantees of the mechanisms that were composed, each with its own numbers; itself if it is one.
 
@@ -388,13 +380,12 @@ of e^1 = 2.72, even if the attacker knows all other rows.
                 f"The release is at least as private as one that keeps this bound except for {chance(self.delta)} "
                 f"(delta = {self.delta:.3g}), in which case it may reveal everything about that person."
             )
-        return (*self.conditions, *sentences, _PROTECTED[self.unit][self.adjacency], _SAMPLING[self.numerics])
+        return (*sentences, _PROTECTED[self.unit][self.adjacency], _SAMPLING[self.numerics])
 
     def _repr_html_(self) -> str:
         """Return the guarantee as HTML for a notebook."""
-        sentences = dict.fromkeys((*self.in_words(), *self.assumptions))
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in sentences)
-        colour = "#3b78b0" if self.is_private and not self.conditions else "#c0392b"
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in (*self.in_words(), *self.assumptions))
+        colour = "#3b78b0" if self.is_private else "#c0392b"
         return (
             f'<div style="border-left:4px solid {colour};padding:0 0 0 .8em"><strong>{html.escape(str(self))}</strong>'
             f'<ul style="margin:.3em 0 0">{lines}</ul></div>'
@@ -403,8 +394,6 @@ of e^1 = 2.72, even if the attacker knows all other rows.
     def __str__(self) -> str:
         if self.reproducible:
             return f"NOT PRIVATE: drawn from a seed; with secret noise: {self._line()}"
-        if self.conditions:
-            return f"CONDITIONAL: only if {' and '.join(map(_condition, self.conditions))}; {self._line()}"
         return self._line()
 
     def _line(self) -> str:
@@ -413,8 +402,7 @@ of e^1 = 2.72, even if the attacker knows all other rows.
         budget = f"{self.epsilon:.6g}-DP (pure)" if self.delta == 0 else f"({self.epsilon:.6g}, {self.delta:.3g})-DP"
         concentrated = [f"{name} = {value:.3g}" for name, value in (("rho", self.rho), ("mu", self.mu)) if value]
         adjacency = f"{self.adjacency.value.replace('_', '-')} adjacency"
-        stated = [one for one in self.assumptions if not one.startswith(ONLY_IF)]
-        remarks = [one.short if isinstance(one, Assumption) else "see assumptions" for one in stated]
+        remarks = [one.short if isinstance(one, Assumption) else "see assumptions" for one in self.assumptions]
         if self.epsilon > HARDLY_PROTECTS_ABOVE:
             remarks.append(f"weak (epsilon > {HARDLY_PROTECTS_ABOVE:g})")
         core = ", ".join([budget, *concentrated, adjacency, f"unit: {self.unit.in_words}"])
@@ -424,13 +412,6 @@ of e^1 = 2.72, even if the attacker knows all other rows.
 def _assumption(field: str | Mapping[str, str]) -> str:
     """Return an assumption as a file has it: with a short form, or as a bare sentence."""
     return Assumption(field["sentence"], field["short"]) if isinstance(field, Mapping) else str(field)
-
-
-def _condition(sentence: str) -> str:
-    """Return a condition in short, without "only if"."""
-    if isinstance(sentence, Assumption):
-        return sentence.short
-    return sentence.removeprefix(ONLY_IF).partition(";")[0].rstrip(".")
 
 
 _QUESTIONS = {

@@ -15,14 +15,13 @@ from eigenveil import PrivatePCA, forecast
 from eigenveil.cli.plan import plan as plan_command
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import forecast as forecasting
+from eigenveil.estimators.forecast import normalized_spectrum, smallest_meeting
 from eigenveil.estimators.preparation import PCAParameters
 from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.report.plan_figure import plan_figure
 from eigenveil.tables.schema import Column, Schema
 from eigenveil.theory import power_law
-from eigenveil.theory.forecast import normalized_spectrum
-from eigenveil.theory.forecasts import smallest_meeting
 from helpers import assert_one_sentence, refused
 
 SMALL = {"n_rows": 2000, "n_features": 6, "n_components": 2, "epsilon": 1.0, "repeats": 4}

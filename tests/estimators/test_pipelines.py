@@ -1,140 +1,137 @@
-"""What scikit-learn does around a fit: steps that learned from the rows, searches, and a delta of 1/n."""
+"""Fits under scikit-learn: clones that share a count of fits, searches with a ledger, a delta of 1/n, the scaler."""
 
+import copy
+import pickle
+
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.decomposition import PCA
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.ensemble import BaggingRegressor, VotingRegressor
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.multioutput import MultiOutputRegressor
-from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, PolynomialFeatures, StandardScaler
-from sklearn.random_projection import GaussianRandomProjection
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateScaler
-from eigenveil.errors import InvalidParameterError, NoiseWarning, PrivacyWarning
+from eigenveil.errors import InvalidParameterError, LedgerError, NoiseWarning, PrivacyWarning
 from helpers import refused, said
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(4000, 3))
 Y = X[:, 0]
+PLAIN = "1-DP (pure), replace-one adjacency, unit: one row; exact sampling"
 
 
-def private():
-    return PrivatePCA(1, norm_bound=3.0)
-
-
-def wide():
-    return PrivatePCA(2, norm_bound=3.0)
-
-
-@pytest.mark.parametrize(
-    ("model", "culprit"),
-    [
-        (make_pipeline(StandardScaler(), private()), "StandardScaler"),
-        (make_pipeline(Normalizer(), MinMaxScaler(), private()), "MinMaxScaler"),
-        (make_pipeline(StandardScaler(), private(), FunctionTransformer()), "StandardScaler"),  # not the last step
-        (make_pipeline(make_pipeline(Normalizer(), StandardScaler()), private()), "StandardScaler"),
-        (make_pipeline(FeatureUnion([("pca", PCA(2)), ("as is", "passthrough")]), private()), "PCA"),
-        (make_pipeline(ColumnTransformer([("a", StandardScaler(), [0])]), private()), "StandardScaler"),
-        (ColumnTransformer([("a", make_pipeline(StandardScaler(), private()), [0, 1])]), "StandardScaler"),
-        (make_pipeline(SimpleImputer(), private()), "SimpleImputer"),
-        (make_pipeline(SimpleImputer(strategy="constant"), private()), "SimpleImputer"),  # drops empty columns
-        (
-            make_pipeline(SimpleImputer(strategy="constant", keep_empty_features=True, add_indicator=True), private()),
-            "SimpleImputer",
-        ),
-        (make_pipeline(wide(), StandardScaler(), private()), "StandardScaler"),  # the second of a kind
-        (make_pipeline(wide(), make_pipeline(StandardScaler(), private())), "StandardScaler"),
-        (make_pipeline(make_pipeline(wide()), StandardScaler(), make_pipeline(private())), "StandardScaler"),
-    ],
-)
-def test_a_step_that_learned_from_the_rows_is_named(model, culprit):
-    (told,) = said(lambda: model.fit(X))
-    assert culprit in told
-    assert "PrivatePCA" in told
-
-
-def test_a_pipeline_that_caches_its_steps_fits_clones_of_them(tmp_path):
-    def cached(*steps):
-        return make_pipeline(*steps, FunctionTransformer(), memory=str(tmp_path))
-
-    once = cached(wide(), StandardScaler())
-    assert said(lambda: once.fit(X)) == []
-    again = cached(wide(), StandardScaler())
-    assert said(lambda: again.fit(X)) == said(lambda: clone(once).fit(X)) == []
-    for other in (once, again):  # found, and not paid for again
-        assert np.array_equal(other[0].components_, once[0].components_)
-    assert len(said(lambda: cached(MinMaxScaler(), private()).fit(X))) == 1
-    model = cached(wide(), StandardScaler(), private().set_params(epsilon=2.0))
-    assert len(said(lambda: model.fit(X))) == 1
-
-
-def test_a_scaled_target_is_named():
-    model = TransformedTargetRegressor(PrivateRidge(norm_bound=3.0), transformer=StandardScaler())
-    (told,) = said(lambda: model.fit(X, Y))
-    assert "StandardScaler" in told
-    assert said(lambda: TransformedTargetRegressor(PrivateRidge(norm_bound=3.0)).fit(X, Y)) == []
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        lambda: private(),
-        lambda: make_pipeline(private()),
-        lambda: make_pipeline(Normalizer(), FunctionTransformer(np.abs), private()),
-        lambda: make_pipeline(PolynomialFeatures(2), PrivatePCA(1, norm_bound=9.0)),
-        lambda: make_pipeline(SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True), private()),
-        lambda: make_pipeline(GaussianRandomProjection(2), private()),
-        lambda: make_pipeline(private(), StandardScaler()),  # what learns from released components is its own business
-        lambda: make_pipeline("passthrough", private()),
-        lambda: make_pipeline(wide(), Normalizer(), private(), StandardScaler()),
-        lambda: make_pipeline(PrivateScaler(bounds=(-1, 1)), private()),
-        lambda: ColumnTransformer([("a", StandardScaler(), [0]), ("b", private(), [1, 2])]),  # beside it, not before it
-    ],
-)
-@pytest.mark.parametrize("method", ["fit", "fit_transform"])
-def test_steps_that_learn_nothing_or_privately_are_not(model, method):
-    assert said(lambda: getattr(model(), method)(X)) == []
-
-
-def test_the_second_fit_of_a_pipeline_is_warned_of_as_the_first():
-    model = make_pipeline(private(), StandardScaler())
-    assert said(lambda: model.fit(X)) == []
-    (told,) = said(lambda: model.fit(X))
-    assert "2 fits" in told
-    model = make_pipeline(StandardScaler(), private())
-    assert len(said(lambda: model.fit(X))) == 1
-    assert len(said(lambda: model.fit(X))) == 2  # the step, and the second fit
-    assert len(said(lambda: model.fit(X))) == 1
-
-
-def test_the_warning_points_at_the_callers_line():
-    with pytest.warns(PrivacyWarning) as caught:
-        make_pipeline(StandardScaler(), private()).fit(X)
-    assert not caught[0].filename.endswith("wrappers.py")
-
-
-# Searches.
+def private(**options):
+    return PrivatePCA(1, **{"norm_bound": 3.0, **options})
 
 
 def ridge(**options):
     return PrivateRidge(norm_bound=3.0, epsilon=0.25, **options)
 
 
-def test_a_search_without_a_ledger_is_refused_before_a_row_is_read(monkeypatch):
-    monkeypatch.setattr("eigenveil.tables.open.tracked_batches", None)
-    with refused(InvalidParameterError) as info:
-        cross_val_score(ridge(), X, Y, cv=2, error_score="raise")
-    assert "ledger=" in str(info.value)
-    with refused(InvalidParameterError):
-        GridSearchCV(ridge(), {"alpha": [0.1, 1.0]}, cv=2, error_score="raise").fit(X, Y)
-    with refused(InvalidParameterError):
-        MultiOutputRegressor(ridge()).fit(X, X[:, :2])
-    with pytest.raises(ValueError, match="every fit spends"):  # scikit-learn's own, about fits that all failed
-        cross_val_score(ridge(), X, Y, cv=2)
+# Fits without a ledger.
+
+
+def test_the_second_fit_without_a_ledger_is_warned_of_once():
+    model = private(epsilon=0.5)
+    assert said(lambda: model.fit(X)) == []
+    assert said(lambda: [model.fit(X) for _ in range(3)]) == [
+        "PrivatePCA was fitted 2 times without a ledger: the guarantees add up to epsilon = 1. Give ledger= to track "
+        "the total."
+    ]
+    assert str(model.guarantee_) == PLAIN.replace("1-DP", "0.5-DP")
+    with pytest.warns(PrivacyWarning) as caught:
+        [other.fit(X) for other in [private()] * 2]
+    assert caught[0].filename == __file__
+
+
+def test_clones_share_the_count():
+    model = private(epsilon=0.5)
+    folds = KFold(3).split(X)
+    (told,) = said(lambda: [clone(model).fit(X[rows]) for rows, _ in folds])
+    assert "epsilon = 1." in told
+    assert said(lambda: model.fit(X)) == said(lambda: clone(clone(model)).fit(X)) == []
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda: cross_val_score(ridge(), X, Y, cv=2, error_score="raise"),
+        lambda: GridSearchCV(ridge(), {"alpha": [0.1, 1.0]}, cv=2, error_score="raise").fit(X, Y),
+        lambda: MultiOutputRegressor(ridge()).fit(X, X[:, :2]),
+        lambda: VotingRegressor([("a", model := ridge()), ("b", model)]).fit(X, Y),
+        lambda: cross_val_score(make_pipeline(Normalizer(), ridge()), X, Y, cv=2, error_score="raise"),
+    ],
+)
+def test_a_wrapper_that_fits_many_clones_is_warned_of_once(fit):
+    (told,) = said(fit)
+    assert "PrivateRidge was fitted 2 times without a ledger: the guarantees add up to epsilon = 0.5." in told
+
+
+def test_the_total_has_a_delta_where_one_is_spent():
+    model = private(delta=1e-6, mechanism="gaussian").fit(X)
+    (told,) = said(lambda: model.fit(X))
+    assert "epsilon = 2 and delta = 2e-06." in told
+
+
+def test_moments_are_counted_too():
+    model = private()
+    model.partial_fit(X).fit_moments()
+    assert len(said(lambda: model.partial_fit(X).fit_moments())) == 1
+
+
+def test_what_is_refused_seeded_or_in_a_ledger_is_not_counted(tmp_path):
+    book = PrivacyLedger.create(tmp_path / "x.ledger", epsilon=100.0, data_set="x")
+    model = private()
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((5, 3), np.nan))
+    assert said(lambda: model.set_params(random_state=0).fit(X)) == []
+    assert said(lambda: model.set_params(random_state=None, ledger=book).fit(X)) == []
+    assert said(lambda: model.set_params(ledger=None).fit(X)) == []
+    assert len(said(lambda: model.fit(X))) == 1
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copies_share_a_count_and_a_pickle_has_none(copied):
+    model = private()
+    before = joblib.hash(clone(model))
+    twin = copied(model)
+    model.fit(X)
+    assert joblib.hash(clone(model)) == before == joblib.hash(clone(private()))
+    assert said(lambda: pickle.loads(pickle.dumps(model)).fit(X)) == []
+    assert len(said(lambda: twin.fit(X))) == 1
+
+
+def test_fits_in_threads_share_a_count():
+    model = private()
+    with joblib.parallel_config("threading", n_jobs=2):
+        told = said(lambda: joblib.Parallel()(joblib.delayed(clone(model).fit)(X) for _ in range(4)))
+    assert len(told) == 1
+
+
+def test_a_pipeline_with_a_memory_finds_its_fits_again(tmp_path):
+    def cached(epsilon=1.0):
+        return make_pipeline(private(epsilon=epsilon), FunctionTransformer(), memory=str(tmp_path))
+
+    once = cached()
+    assert said(lambda: once.fit(X)) == []
+    again = cached()
+    assert said(lambda: again.fit(X)) == said(lambda: clone(once).fit(X)) == []
+    assert np.array_equal(again[0].components_, once[0].components_)  # found, and not paid for again
+    assert not np.array_equal(cached(2.0).fit(X)[0].components_, once[0].components_)
+
+
+def test_a_wrapper_that_gives_clones_a_seed_is_warned_of():
+    told = said(lambda: BaggingRegressor(ridge(), n_estimators=2).fit(X, Y))
+    assert len({*told}) == 1
+    assert "not private" in told[0]
+    assert "random_state" in told[0]
+    assert said(lambda: BaggingRegressor(ridge(random_state=0), n_estimators=2).fit(X, Y)) == []
+
+
+# Ledgers.
 
 
 def test_every_fit_of_a_search_is_in_the_ledger(tmp_path):
@@ -142,34 +139,21 @@ def test_every_fit_of_a_search_is_in_the_ledger(tmp_path):
     model = ridge(ledger=book)
     assert clone(model).ledger.path == book.path
     search = GridSearchCV(model, {"alpha": [0.1, 1.0]}, cv=2, error_score="raise")
-    (told,) = said(lambda: search.fit(X, Y))  # once, and not for every fit
-    assert "scores" in told
+    assert said(lambda: search.fit(X, Y)) == []
     assert len(book.entries()) == 5  # two values, two folds, and the last fit on all rows
     assert book.spent == (1.25, 0.0)
     by_path = ridge(ledger=str(book.path))
-    assert len(said(lambda: cross_val_score(by_path, X, Y, cv=3, error_score="raise"))) == 1
+    with joblib.parallel_config("threading", n_jobs=2):
+        assert said(lambda: cross_val_score(by_path, X, Y, cv=3, error_score="raise")) == []
     assert book.spent == (2.0, 0.0)
-    piped = make_pipeline(StandardScaler(), ridge(ledger=str(book.path)))
-    scaled, scores = said(lambda: cross_val_score(piped, X, Y, cv=3, error_score="raise"))
-    assert "StandardScaler" in scaled
-    assert "scores" in scores
-    assert len(said(lambda: cross_val_score(clone(piped), X, Y, cv=3, error_score="raise"))) == 2  # another search
 
 
-def test_fits_in_other_processes_and_threads_are_seen_too(tmp_path):
-    from joblib import parallel_config
-
-    book = PrivacyLedger.create(tmp_path / "x.ledger", epsilon=10.0, data_set="x")
-    with parallel_config("threading", n_jobs=2):
-        said(lambda: cross_val_score(ridge(ledger=book), X, Y, cv=2, error_score="raise"))
-        with pytest.raises(InvalidParameterError, match="ledger="):
-            cross_val_score(ridge(), X, Y, cv=2, error_score="raise")
-    assert len(book.entries()) == 2
-
-
-def test_a_seeded_search_is_for_public_data():
-    assert said(lambda: cross_val_score(ridge(random_state=0), X, Y, cv=2, error_score="raise")) == []
-    assert said(lambda: cross_val_score(LinearRegression(), X, Y, cv=2)) == []
+def test_a_ledger_that_cannot_be_opened_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("eigenveil.tables.open.tracked_batches", None)
+    with refused(InvalidParameterError):
+        ridge(ledger=3).fit(X, Y)
+    with refused(LedgerError):
+        ridge(ledger=tmp_path / "none.ledger").fit(X, Y)
 
 
 # Delta.

@@ -121,10 +121,10 @@ def test_privacy_units_are_routed(tmp_path):
         last = make_pipeline(step).fit(ROWS, privacy_unit=persons)[-1]
         first = make_pipeline(step, Ridge()).fit(ROWS, ROWS[:, 0], privacy_unit=persons)[0]
         options = {"cv": 2, "return_estimator": True, "params": {"privacy_unit": persons}}
-        with pytest.warns(PrivacyWarning, match="scores are computed from the rows"):
+        with pytest.warns(PrivacyWarning, match="hardly any protection"):
             folds = cross_validate(ridge, ROWS, ROWS[:, 0], **options)["estimator"]
         search = GridSearchCV(ridge, {"alpha": [0.0, 0.1]}, cv=GroupKFold(2))
-        with pytest.warns(PrivacyWarning, match="scores are computed from the rows"):
+        with pytest.warns(PrivacyWarning, match="hardly any protection"):
             best = search.fit(ROWS, ROWS[:, 0], privacy_unit=persons, groups=persons).best_estimator_
         # A search that nobody told what to do with identifiers refuses them, and spends nothing.
         spent = ledger.spent

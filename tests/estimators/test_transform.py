@@ -46,10 +46,8 @@ PIPELINES = {
     "fit_transform": lambda pca, rows: pca.fit_transform(rows),
     "a step before another": lambda pca, rows: make_pipeline(pca, LogisticRegression()).fit(rows, rows[:, 0] > 40_000),
     "the last step, with fit_transform": lambda pca, rows: make_pipeline("passthrough", pca).fit_transform(rows),
-    "a part of a union": lambda pca, rows: FeatureUnion([("pca", pca)]).fit(rows),
     "a union with fit_transform": lambda pca, rows: FeatureUnion([("pca", pca)]).fit_transform(rows),
     "some columns": lambda pca, rows: make_column_transformer((pca, slice(D))).fit(rows),
-    "a pipeline in a union": lambda pca, rows: FeatureUnion([("one", make_pipeline("passthrough", pca))]).fit(rows),
 }
 
 

@@ -245,7 +245,7 @@ def test_estimators_are_known_to_others_by_their_public_methods():
 
 
 # A theorem names the mechanisms it is about, and `auto` those it chooses from.
-MAY_NAME = ("mechanisms.", "theory.bounds.")
+MAY_NAME = ("mechanisms.", "theory.")
 
 
 def compared_names(text):

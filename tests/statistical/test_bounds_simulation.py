@@ -15,7 +15,7 @@ from eigenveil.postprocess import fantope_components
 from eigenveil.sampling.bingham import bingham
 from eigenveil.sampling.randomness import seeded_generator
 from eigenveil.sampling.wishart import wishart
-from eigenveil.theory.bounds.ours import largest_singular, smallest_singular
+from eigenveil.theory.ours import largest_singular, smallest_singular
 from statistical.constants import ALPHA
 
 GRID = 2.0**32  # the integer grid of 16 bits

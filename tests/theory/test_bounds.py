@@ -10,7 +10,7 @@ import scipy.stats
 
 from eigenveil import theory
 from eigenveil.errors import InvalidParameterError
-from eigenveil.theory.bounds.ours import NoiseBlocks, largest_singular, smallest_singular
+from eigenveil.theory.ours import NoiseBlocks, largest_singular, smallest_singular
 from helpers import refused
 
 JMLR = {"n_features": 10, "epsilon": 1.0, "gap": 0.5, "correlation": 0.9, "failure_probability": 0.05}

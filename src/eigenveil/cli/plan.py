@@ -28,7 +28,7 @@ from .options import (
 from .terminal import busy
 
 if TYPE_CHECKING:
-    from ..theory import Forecasts
+    from ..estimators.forecast import Forecasts
 
 
 _FORMATS = (".png", ".svg", ".pdf")
@@ -144,10 +144,10 @@ def plan(
 
 
 def _show(answer: "Forecasts") -> None:
-    from ..theory.forecast import against_table, parts
+    from ..estimators.forecast import against_table
 
     console = output_console()
-    for part in parts(answer):
+    for part in answer.parts():
         console.print(part, soft_wrap=isinstance(part, str))
     with busy("forecasting other budgets and numbers of rows"):
         others = ("epsilon", answer.against_epsilon()), ("rows", answer.against_rows())
@@ -159,12 +159,9 @@ def _show(answer: "Forecasts") -> None:
 
 def _against(answer: "Forecasts") -> dict[str, Any]:
     """Return the forecasts for other budgets and numbers of rows for JSON; a refused one has its reason."""
-    from ..theory import Forecast
 
     def plain(name: str, found: Any) -> list[dict[str, Any]]:
-        return [
-            {name: value, **(one.to_dict() if isinstance(one, Forecast) else {"refused": one})} for value, one in found
-        ]
+        return [{name: value, **({"refused": one} if isinstance(one, str) else one.to_dict())} for value, one in found]
 
     return {
         "against_epsilon": plain("epsilon", answer.against_epsilon()),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .. import gate
-from ..accounting.ledger import LedgerOrPath
+from ..accounting.ledger import LedgerOrPath, opened_ledger
 from ..errors import InvalidDataError, InvalidParameterError, PrivacyWarning, quoted, warn_caller
 from ..guarantee import Guarantee
 from ..moments.comparisons import MixedDifferences
@@ -29,6 +29,7 @@ from ..tables.open import is_source
 from ..tables.schema import Schema, nearest
 from .fit import (
     Fit,
+    FitCount,
     collected_moments,
     noting_payment,
     pay,
@@ -36,7 +37,7 @@ from .fit import (
     warn_of_features_without_range,
     with_last_differences,
 )
-from .inputs import available_where, opened
+from .inputs import Estimator, available_where, opened
 from .plan import Plan, plan_fit, route_of_moments
 from .preparation import (
     Features,
@@ -48,7 +49,6 @@ from .preparation import (
     public_rows,
 )
 from .split import check_read_once
-from .wrappers import Estimator, FitContext, fit_context, fit_count, share_count
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
@@ -184,6 +184,9 @@ class PrivateEstimator(BaseEstimator):
 
     The parameters are documented in `PrivatePCA`. A subclass that does not use a parameter declares it with
     ``field(init=False)``.
+
+    The guarantee is for the rows that `fit` receives, and for one fit. It assumes that each row was made from one row
+    of the data alone: an estimator in a pipeline cannot see whether a step before it learned from all rows.
     """
 
     epsilon: float = 1.0
@@ -292,9 +295,8 @@ class PrivateEstimator(BaseEstimator):
         n_targets: int | None = None,
     ) -> Fit:
         """Return a fit that has yet to run, after all checks that need no row."""
-        context = fit_context(self)
+        ledger = opened_ledger(self.ledger)
         parameters, needs = FitParameters.of(self), self._needs() if needs is None else needs
-        needs = replace(needs, units=True) if context.in_union else needs
         source = self._opened(X, schema, privacy_unit, sample_weight)
         features = Features.of(source)
         request = self._request(source.n_features, source.feature_names or (), n_targets)
@@ -314,8 +316,8 @@ class PrivateEstimator(BaseEstimator):
             features=features,
             needs=needs,
             request=request,
-            ledger=self.ledger,
-            context=context,
+            ledger=ledger,
+            count=self._count(),
         )
 
     def _opened(self, X: Any, schema: Any = None, privacy_unit: Any = None, sample_weight: Any = None) -> Source:
@@ -396,7 +398,7 @@ class PrivateEstimator(BaseEstimator):
             feature_names=moments.feature_names,
             request=request,
             schema=schema,
-            context=FitContext(type(self).__name__, fit_count(self), tracked=self.ledger is not None),
+            count=self._count(),
         )
         if collected:  # they are paid for once; a refused spend leaves them
             self._forget_collected()
@@ -414,7 +416,7 @@ class PrivateEstimator(BaseEstimator):
 
     def __getstate__(self) -> Any:
         # What pickle, joblib and copy ask for. scikit-learn's clone does not: it makes a new one of the parameters.
-        fit_count(self)  # there in every copy, which shares it
+        self._count()  # every copy shares it
         if "_collected" in self.__dict__ or "_differences_buffer" in self.__dict__:
             raise InvalidDataError(
                 f"This {type(self).__name__} holds private sums from partial_fit and cannot be pickled or copied; call "
@@ -424,8 +426,13 @@ class PrivateEstimator(BaseEstimator):
 
     def __sklearn_clone__(self) -> Self:
         made: Self = super().__sklearn_clone__()
-        share_count(self, made)
+        made.__dict__["_fit_count"] = self._count()
+        self._count().cloned_unseeded |= self.random_state is None
         return made
+
+    def _count(self) -> FitCount:
+        count: FitCount = self.__dict__.setdefault("_fit_count", FitCount())
+        return count
 
     def _fitted_by(self, release: Release) -> Self:
         """Set the fitted attributes to what a release says; return the estimator."""

@@ -6,13 +6,14 @@ octave. Features that are 0 or 1 by construction are not searched. docs/explanat
 docs/explanation/privacy_budget.md those of a mean that is measured first and of preconditioning.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,8 @@ from .. import gate
 from ..accounting.calibration import decimal_below, exact
 from ..accounting.ledger import LedgerOrPath
 from ..accounting.sensitivity import sum_squared
-from ..errors import InvalidDataError, NoiseWarning, features_in_words, own_words, warn_caller
-from ..guarantee import Adjacency
+from ..errors import InvalidDataError, NoiseWarning, PrivacyWarning, features_in_words, own_words, warn_caller
+from ..guarantee import Adjacency, Guarantee
 from ..mechanisms.budget import Budget, BudgetShare
 from ..mechanisms.choices import PureSearch, Search
 from ..mechanisms.gaussian import Gaussian
@@ -58,7 +59,6 @@ from .split import (
     SMALL_STEP,
     USUAL_ROUNDS,
 )
-from .wrappers import FitContext
 
 ADDING = "adding up rows"
 """What rows are read for in the end, in words for a progress bar."""
@@ -74,6 +74,47 @@ _OCTAVES, _OCTAVES_WITHOUT = 60, 230
 _NO_RANGE = 2.0**300
 
 
+class FitCount:
+    """The fits of an estimator and its clones, without those that a ledger adds up.
+
+    Clones and copies share one count. A pickle contains nothing of it, so its bytes are the same before and after a
+    fit: a pipeline with a `memory` looks fits up by the hash of these bytes.
+    """
+
+    def __init__(self) -> None:
+        self.cloned_unseeded = False
+        self._paid: list[tuple[float, float]] = []
+        self._numbers = itertools.count(1)  # each number once in all threads, and without a lock that a fork could hold
+
+    def warn(self, estimator: str, guarantee: Guarantee, *, seeded: bool, tracked: bool) -> None:
+        """Count a fit before it is paid for; warn of the second, and of a seed that a clone was given."""
+        if seeded and self.cloned_unseeded:
+            warn_caller(
+                f"This {estimator} is a clone of one without random_state, and was given one: its noise can be "
+                "computed from the seed, so its release is not private.",
+                PrivacyWarning,
+            )
+        if seeded or tracked:
+            return
+        self._paid.append((guarantee.epsilon, guarantee.delta))
+        if next(self._numbers) == 2:
+            epsilon, delta = (math.fsum(one) for one in zip(*self._paid, strict=True))
+            warn_caller(
+                f"{estimator} was fitted {len(self._paid)} times without a ledger: the guarantees add up to epsilon = "
+                f"{epsilon:g}{f' and delta = {delta:g}' if delta else ''}. Give ledger= to track the total.",
+                PrivacyWarning,
+            )
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> Any:
+        return type(self), ()
+
+
 def pay(
     route: Route,
     needs: Needs,
@@ -85,7 +126,7 @@ def pay(
     feature_names: tuple[str, ...] | None,
     request: Request,
     schema: Schema | None,
-    context: FitContext,
+    count: FitCount | None,
 ) -> gate.Payment:
     """Record a whole fit in the ledger, once, before the first draw; refuse what could not be saved."""
     check_delta(route.guarantee, n_rows)
@@ -103,14 +144,9 @@ def pay(
         **({} if route.preparation is None else route.preparation.given),
         screening=screening,
     )
-    seeded = not is_secure(generator)
-    if not seeded:
-        context.warn_of_many_fits(route.guarantee)
-    guarantee = context.stated(route.guarantee, seeded)
-    payment = gate.pay(route.mechanism, guarantee, generator, ledger, f"{needs.estimator}.fit", origin)
-    if not seeded:
-        context.count(guarantee)
-    return payment
+    if count is not None:
+        count.warn(needs.estimator, route.guarantee, seeded=not is_secure(generator), tracked=ledger is not None)
+    return gate.pay(route.mechanism, route.guarantee, generator, ledger, f"{needs.estimator}.fit", origin)
 
 
 @contextmanager
@@ -141,8 +177,8 @@ class Fit:
         The request.
     ledger : PrivacyLedger or path, optional
         Where the whole fit is recorded before the first draw.
-    context : FitContext
-        What scikit-learn does around the fit.
+    count : FitCount, optional
+        The fits of the estimator and its clones; None for a simulation.
     """
 
     source: Source
@@ -152,7 +188,7 @@ class Fit:
     needs: Needs
     request: Request
     ledger: LedgerOrPath | None
-    context: FitContext
+    count: FitCount | None
     drawn: gate.Drawn
     route: Route
     n_rows: int
@@ -168,10 +204,10 @@ class Fit:
         needs: Needs,
         request: Request,
         ledger: LedgerOrPath | None,
-        context: FitContext,
+        count: FitCount | None = None,
     ) -> None:
         self.source, self.plan, self.generator, self.features = source, plan, generator, features
-        self.needs, self.request, self.ledger, self.context = needs, request, ledger, context
+        self.needs, self.request, self.ledger, self.count = needs, request, ledger, count
         self.budget: Budget | None = None  # what is left for the matrix, where it is divided
         self.drawn = gate.NOTHING
 
@@ -248,7 +284,7 @@ class Fit:
             feature_names=self.source.feature_names,
             request=replace(self.request, own_units=True) if self.route.preparation.own_units else self.request,
             schema=self.features.schema,
-            context=self.context,
+            count=self.count,
         )
         if isinstance(mechanism, Gaussian) and self.route.split.divides_mechanism:
             self.budget = Budget(mechanism)

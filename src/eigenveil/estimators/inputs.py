@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from types import MethodType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -19,7 +19,9 @@ from ..tables.base import Source
 from ..tables.engines import EngineSource
 from ..tables.open import is_source, on_engine, open_table
 from ..tables.schema import Schema
-from .wrappers import Estimator
+
+Estimator: TypeAlias = Any
+"""An estimator with the interface of scikit-learn, which has no type information."""
 
 
 class Available:

@@ -1,6 +1,5 @@
 """`LocalPCA` and `LocalSparsePCA`: PCA under local differential privacy, simulated in one process."""
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +19,6 @@ from ..sampling.randomness import generator_from
 from .base import ReleaseAttribute, html_of_fit, names_unknown_parameters
 from .inputs import checked_rows
 from .pca import PrivatePCA, projections, released_covariance, rows_of_projections
-from .wrappers import steps_before
 
 SCREENED_TO = 300
 """How many features `LocalSparsePCA` solves on by default."""
@@ -134,7 +132,6 @@ class LocalPCA(TransformerMixin, BaseEstimator):
             raise InvalidParameterError(
                 "norm_bound must be given: a public bound on the norm of a row, not computed from the data."
             )
-        context = steps_before(self)
         X = checked_rows(self, X, reset=True, dtype=[np.float64, np.float32], ensure_min_features=2)
         self.protocol_: LocalProtocol = LocalProtocol(
             X.shape[1],
@@ -149,7 +146,7 @@ class LocalPCA(TransformerMixin, BaseEstimator):
         # Before anything is drawn: what cannot be done is refused.
         request = self._request(X.shape[1])
         names = getattr(self, "feature_names_in_", None)
-        release = released(
+        self.release_ = released(
             self.protocol_,
             simulated_totals(self.protocol_, X, generator_from(self.random_state)),
             request,
@@ -157,7 +154,6 @@ class LocalPCA(TransformerMixin, BaseEstimator):
             estimator=type(self).__name__,
             feature_names=None if names is None else tuple(map(str, names)),
         )
-        self.release_ = replace(release, guarantee=context.stated_steps(release.guarantee))
         self.guarantee_, self.mechanism_ = self.release_.guarantee, self.release_.origin.mechanism
         self.components_, self.mean_ = self.release_.components, self.release_.mean
         self.n_samples_, self.n_components_ = self.release_.n_rows, len(self.components_)

@@ -17,9 +17,8 @@ from ..releases.origin import Request
 from ..releases.record import Release
 from ..releases.summary import Summary
 from .base import PrivateEstimator, ReleaseAttribute, names_unknown_parameters
-from .inputs import available_where, check_read_again, checked_array, of_rows
+from .inputs import Estimator, available_where, check_read_again, checked_array, of_rows
 from .preparation import Needs, components_needs, components_request
-from .wrappers import Estimator
 
 _Value = TypeVar("_Value")
 

@@ -33,9 +33,8 @@ from ..postprocess.above_noise import ABOVE_NOISE
 from ..releases.origin import ComponentsRequest
 from ..tables.base import Source
 from ..tables.schema import Schema, identifies
-from .inputs import checked_schema, checked_unit_column
+from .inputs import Estimator, checked_schema, checked_unit_column
 from .split import checked_stages
-from .wrappers import Estimator
 
 AUTO = "auto"
 """The statistic that is chosen by what is public."""

@@ -1,18 +1,19 @@
 """The figure of a plan: expected loss and reported variance, against the number of rows and against epsilon."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..display import tracked
 from ..mechanisms.table import MECHANISMS
-from ..theory.forecast import Forecast
-from ..theory.forecasts import EPSILON_RANGE, MOST_ROWS, Forecasts, tracked
 from .plots import GREY, INK, SILVER, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from ..estimators.forecast import Forecast, Forecasts
 
 
 _POINTS = 7
@@ -20,33 +21,29 @@ _SPAN = 30.0  # both axes run from 1/30 of the planned value to 30 times that va
 
 
 @styled()
-def plan_figure(plan: Forecasts, *, progress: bool = False) -> "Figure":
+def plan_figure(plan: "Forecasts", *, progress: bool = False) -> "Figure":
     """Return the mean loss of every mechanism, and the variance that the fit will report, against n and epsilon.
 
     Bands of the loss contain nine of ten fits; bands of the variance are its confidence intervals. Needs matplotlib:
     ``pip install 'eigenveil[report]'``. It simulates at other n and epsilon, so it takes many times as long as the
     plan; `progress` shows a bar on a terminal. `Figure.savefig` writes it to a file.
     """
-    rows = sorted({round(n) for n in _around(plan.n_rows, 2.0, float(MOST_ROWS))} | {plan.n_rows})
-    epsilons = sorted({*_around(plan.epsilon, *EPSILON_RANGE), plan.epsilon})
+    rows = sorted({round(n) for n in _around(plan.n_rows, 2.0, float(plan.MOST_ROWS))} | {plan.n_rows})
+    epsilons = sorted({*_around(plan.epsilon, *plan.EPSILON_RANGE), plan.epsilon})
     figure = new_figure(9.0, 7.0)
     places = figure.subplots(2, 2, sharex="col", sharey="row")
-
-    def at_rows(mechanism: str, value: float) -> Forecast | str:
-        return plan.at(int(value), plan.epsilon, mechanism)
-
-    def at_epsilon(mechanism: str, value: float) -> Forecast | str:
-        return plan.at(plan.n_rows, value, mechanism)
-
-    columns: list[tuple[str, Sequence[float], float, Callable[[str, float], Forecast | str]]] = [
-        ("rows", rows, plan.n_rows, at_rows),
-        ("epsilon", epsilons, plan.epsilon, at_epsilon),
-    ]
     shown = [(forecast, column) for forecast in plan.forecasts for column in range(2)]
     for forecast, column in tracked(shown, "plot", progress):
-        _, values, _, at = columns[column]
-        _draw(plan, forecast, places[:, column], values, at)
-    for column, (what, _, asked, _) in enumerate(columns):
+        name = forecast.mechanism
+        curve: list[tuple[float, Forecast | str]]
+        if MECHANISMS[name].baseline:  # the same at every n and epsilon
+            curve = []
+        elif column == 0:
+            curve = [(n, plan.at(n, plan.epsilon, name)) for n in rows]
+        else:
+            curve = [(epsilon, plan.at(plan.n_rows, epsilon, name)) for epsilon in epsilons]
+        _draw(plan, forecast, places[:, column], curve)
+    for column, (what, asked) in enumerate((("rows", plan.n_rows), ("epsilon", plan.epsilon))):
         for axes in places[:, column]:
             axes.axvline(asked, color=SILVER, linewidth=1)
             axes.set_xscale("log")
@@ -57,11 +54,9 @@ def plan_figure(plan: Forecasts, *, progress: bool = False) -> "Figure":
     places[0, 0].set_ylabel("loss: share of the captured variance")
     places[1, 0].set_ylabel(f"share of the variance, by {plan.taken.mechanism}")
     places[1, 0].set_ylim(0, 1)
-    scenario = plan.scenario
-    k = "components above the noise" if scenario.n_components is None else f"{scenario.n_components} components"
     figure.suptitle(
-        f"{plan.n_rows:,} rows, {scenario.n_features} features, {k}, epsilon {plan.epsilon:g}, "
-        f"delta {scenario.delta:g}; assumed spectrum",
+        f"{plan.n_rows:,} rows, {plan.n_features} features, {plan.wanted_in_words}, epsilon {plan.epsilon:g}, "
+        f"delta {plan.delta:g}; assumed spectrum",
     )
     if any(not forecast.as_asked for forecast in plan.forecasts if not MECHANISMS[forecast.mechanism].baseline):
         figure.supxlabel("* not recommended: privacy not proved, or another guarantee than requested", fontsize=8)
@@ -75,21 +70,18 @@ def _around(asked: float, least: float, most: float) -> list[float]:
     return [float(f"{value:.3g}") for value in np.geomspace(low, max(high, 2 * low), _POINTS)]
 
 
-def _draw(
-    plan: Forecasts, shown: Forecast, places: Any, values: Sequence[float], at: Callable[[str, float], Forecast | str]
-) -> None:
+def _draw(plan: "Forecasts", shown: "Forecast", places: Any, curve: "Sequence[tuple[float, Forecast | str]]") -> None:
     """Draw the loss of one mechanism, and for the mechanism of the fit the variance that it reports."""
     losses, reports = places
     if MECHANISMS[shown.mechanism].baseline:
-        # The same at every n; what loses nothing has no place on a logarithmic axis.
+        # A loss of 0 has no place on a logarithmic axis.
         if shown.guarantee.is_private:
             losses.axhline(shown.mean, color=GREY, linestyle="--", label=shown.mechanism)
         return
-    found = [(value, at(shown.mechanism, value)) for value in values]
-    curve = [(value, forecast) for value, forecast in found if isinstance(forecast, Forecast)]
-    if not curve:
+    where = [value for value, one in curve if not isinstance(one, str)]
+    forecasts = [one for _, one in curve if not isinstance(one, str)]
+    if not forecasts:
         return
-    where, forecasts = [value for value, _ in curve], [forecast for _, forecast in curve]
     chosen = shown.mechanism == plan.recommended
     means = [forecast.mean or math.nan for forecast in forecasts]
     (line,) = losses.plot(where, means, marker="o", linewidth=2.5 if chosen else 1.2)
@@ -105,6 +97,6 @@ def _draw(
     reports.fill_between(where, np.maximum(total - half, 0), np.minimum(total + half, 1), alpha=0.15, linewidth=0)
     captured = [math.nan if one.captured is None else one.captured for one in forecasts]
     reports.plot(where, captured, linestyle="--", label="true variance of the rows along them")
-    width = plan.scenario.n_features
-    above = [math.nan if one.above_noise is None else one.above_noise / width for one in forecasts]
-    reports.plot(where, above, linestyle=":", label=f"components above the noise, of {width}")
+    d = plan.n_features
+    above = [math.nan if one.above_noise is None else one.above_noise / d for one in forecasts]
+    reports.plot(where, above, linestyle=":", label=f"components above the noise, of {d}")

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from scipy.special import betainc
 
-from ...errors import integer_between, positive_number
+from ..errors import integer_between, positive_number
 from .ours import gap_below, largest_singular, open_unit, tail
 
 _HALF = math.sqrt(0.5)

@@ -7,11 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidParameterError, integer_between, one_of, positive_number, probability_below_one
-from ...guarantee import Adjacency
-from ...mechanisms.additive import AdditiveMechanism
-from ...mechanisms.matrix_laplace import MatrixLaplace
-from ...mechanisms.table import MECHANISMS
+from ..errors import InvalidParameterError, integer_between, one_of, positive_number, probability_below_one
+from ..guarantee import Adjacency
+from ..mechanisms.additive import AdditiveMechanism
+from ..mechanisms.matrix_laplace import MatrixLaplace
+from ..mechanisms.table import MECHANISMS
+from ..numerics import FloatArray
+
+
+def power_law(n_features: int, exponent: float = 1.0) -> FloatArray:
+    """Return eigenvalues proportional to 1, 2^-exponent, 3^-exponent, ..., with sum 1.
+
+    Examples
+    --------
+    >>> power_law(3, 1.0).round(3)
+    array([0.545, 0.273, 0.182])
+    """
+    d = integer_between("n_features", n_features, 1)
+    values = np.arange(1, d + 1) ** -positive_number("exponent", exponent)
+    return np.asarray(values / values.sum())
 
 
 def open_unit(name: str, value: object) -> float:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...accounting.calibration import safe_boundary
-from ...errors import InvalidDataError, InvalidParameterError, integer_between, positive_number, probability_below_one
-from ...mechanisms.mod_sulq import ModSulq
-from ...numerics import FloatArray
+from ..accounting.calibration import safe_boundary
+from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number, probability_below_one
+from ..mechanisms.mod_sulq import ModSulq
+from ..numerics import FloatArray
 from .ours import gap_below, open_unit
 
 

@@ -6,7 +6,7 @@ Eigenvalues are those of the covariance Sigma of rows with norm at most 1.
 
 import math
 
-from ...errors import InvalidParameterError, integer_between, positive_number
+from ..errors import InvalidParameterError, integer_between, positive_number
 from .ours import gaussian_blocks, open_unit, tail
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import betainc
 
-from ...errors import InvalidParameterError, integer_between, positive_number
+from ..errors import InvalidParameterError, integer_between, positive_number
 from .ours import open_unit
 
 
