@@ -168,7 +168,6 @@ def main() -> None:
     parser.add_argument("--at-delta", type=float, help="delta to bound epsilon at; 0 by default, as claimed")
     parser.add_argument("--draws", type=int, default=20_000, help="outputs drawn on each of the two data sets")
     parser.add_argument("--confidence", type=float, default=0.99)
-    parser.add_argument("--checkpoint", help="file that keeps finished draws; resumes from it")
     parser.add_argument("--workers", type=int, help="processes; all cores by default")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     arguments = parser.parse_args()
@@ -178,7 +177,6 @@ def main() -> None:
             delta=arguments.at_delta,
             confidence=arguments.confidence,
             draws=arguments.draws,
-            checkpoint=arguments.checkpoint,
             workers=arguments.workers,
         )
     except EigenveilError as error:

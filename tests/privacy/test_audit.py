@@ -127,7 +127,7 @@ class QuietTrace(Gaussian):
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_a_trace_that_is_not_free_is_caught(adjacency):
     mechanism = QuietTrace(epsilon=1.0, delta=DELTA, n_features=2, adjacency=adjacency)
-    report = audit(MechanismSubject(mechanism, learned=True, last_bits=False), draws=1000, seed=1)
+    report = audit(MechanismSubject(mechanism, learned=True), draws=1000, seed=1)
     assert report.verdict == "violation"
     assert report.neighbours in ("a unit row against the zero row", "a zero row is added")  # where it moves most
 

@@ -1,4 +1,4 @@
-"""A lower bound on epsilon from two samples of one number: the statistics of an audit, and nothing else.
+"""Lower bounds on epsilon from two samples of one number: the statistics of an audit.
 
 If a mechanism is (epsilon, delta)-private, every event E satisfies P(E) <= e^epsilon Q(E) + delta, where P and Q are
 the distributions of its output on two neighbouring data sets. So P(E) >= p and Q(E) <= q together prove that epsilon is
@@ -10,14 +10,13 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number, probability_below_one
-from ..mechanisms.base import CentralMechanism, Values
+from ..mechanisms.base import Values
 from ..numerics import FloatArray
 
 # Thresholds tried in the half that chooses: every quantile of a fine grid, finer towards both ends.
@@ -54,7 +53,7 @@ class Event:
 
 @dataclass(frozen=True)
 class LowerBound:
-    """What one test shows: with the stated confidence, epsilon is at least this.
+    """Result of one test: with the stated confidence, epsilon is at least `epsilon`.
 
     Attributes
     ----------
@@ -76,16 +75,6 @@ class LowerBound:
     draws: tuple[int, int]
     p_low: float
     q_high: float
-
-    @property
-    def threshold(self) -> float:
-        """The threshold of the event."""
-        return self.event.threshold
-
-    @property
-    def direction(self) -> str:
-        """The event in words."""
-        return self.event.direction
 
 
 def epsilon_lower_bound(
@@ -120,19 +109,14 @@ def epsilon_lower_bound(
     """
     one, two = _scores(first), _scores(second)
     halves = one.size // 2, two.size // 2
-    event = choose_event(one[: halves[0]], two[: halves[1]], delta=delta, confidence=confidence, n_tests=n_tests)
+    _, event = choose_event(one[: halves[0]], two[: halves[1]], delta=delta, confidence=confidence, n_tests=n_tests)
     return evaluate(event, one[halves[0] :], two[halves[1] :], delta=delta, confidence=confidence, n_tests=n_tests)
 
 
-def choose_event(first: ArrayLike, second: ArrayLike, *, delta: float, confidence: float, n_tests: int = 1) -> Event:
-    """Return the event with the largest bound on these draws; the bound itself is optimistic and is not returned."""
-    return ranked_event(first, second, delta=delta, confidence=confidence, n_tests=n_tests)[1]
-
-
-def ranked_event(
+def choose_event(
     first: ArrayLike, second: ArrayLike, *, delta: float, confidence: float, n_tests: int = 1
 ) -> tuple[float, Event]:
-    """Return the best event and the value it was chosen by, to compare pairs of data sets; not a valid bound."""
+    """Return the event with the largest bound on these draws, and this bound, which is optimistic and not valid."""
     samples = _scores(first), _scores(second)
     level = error_level(delta, confidence, n_tests)
     ordered = np.sort(samples[0]), np.sort(samples[1])
@@ -203,33 +187,8 @@ def _scores(values: ArrayLike) -> FloatArray:
     return scores
 
 
-Data = tuple[FloatArray, int]
-"""The second moment C of a data set, for rows of norm at most 1, and its number of rows."""
-
-
-def log_likelihood_ratio(mechanism: CentralMechanism, values: Values, first: Data, second: Data) -> FloatArray | None:
-    """Return log p(values | first) - log p(values | second), up to a constant; None where it is not known."""
-    densities = [mechanism.log_likelihood(values, *data) for data in (first, second)]
-    if densities[0] is None or densities[1] is None:
-        return None
-    return ratio(densities[0], densities[1])
-
-
-def ratio(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return the difference of log densities; 0 where rounding made an output impossible on both.
-
-    Examples
-    --------
-    >>> ratio(np.array([1.0, 0.0, -np.inf]), np.array([3.0, -np.inf, -np.inf]))
-    array([-2., inf,  0.])
-    """
-    with np.errstate(invalid="ignore"):
-        difference = first - second
-    return np.asarray(np.where(np.isnan(difference), 0.0, difference))
-
-
 def features(values: Values) -> FloatArray:
-    """Return what a learned statistic sees of releases: matrices, projectors and numbers, and their logarithms."""
+    """Return the features of releases for a learned score: entries, projectors, numbers, and their logarithms."""
     columns = []
     for name, stack in sorted(values.items()):
         seen = stack[:, None] if stack.ndim == 1 else stack
@@ -269,80 +228,16 @@ def learned_score(first: FloatArray, second: FloatArray) -> Callable[[FloatArray
     return score
 
 
-Score = Callable[[FloatArray], FloatArray]
+def judged(
+    first: FloatArray, second: FloatArray, *, delta: float, confidence: float
+) -> tuple[float, Callable[[FloatArray], FloatArray]]:
+    """Return how telling a pair of data sets is, and the statistic to judge it by: the score, or a learned one.
 
-
-class Choice:
-    """The statistics that a pair of data sets can be judged by, from draws of the search.
-
-    Parameters
-    ----------
-    names : tuple of str
-        The last columns of the scores, each a statistic by itself. What stands before them is the main one, or features
-        to learn it from on half of these draws.
-    first, second : ndarray
-        What the subject returned on D and on D'.
+    A table of features is turned into a score by a classifier that is learned on one half of these draws.
     """
-
-    def __init__(self, names: tuple[str, ...], first: FloatArray, second: FloatArray) -> None:
-        self.names = names
-        tables = _main(first, len(names)), _main(second, len(names))
-        self.learned: Score | None = None
-        if tables[0].ndim > 1:
-            halves = len(first) // 2, len(second) // 2
-            self.learned = learned_score(tables[0][: halves[0]], tables[1][: halves[1]])
-            first, second = first[halves[0] :], second[halves[1] :]
-        self.samples: tuple[FloatArray, FloatArray] = first, second
-
-    def rank(self, n_pairs: int, *, extra: bool, **limits: Any) -> float:
-        """Return how telling the pair is by its best statistic; not a valid bound.
-
-        An extra pair is there for the named statistics. Its main one, on more or fewer draws than those of other pairs,
-        does not compare with theirs.
-        """
-        ranked = self._ranked(*self.samples, n_pairs, **limits)
-        return max((value for value, *_ in ranked[extra:]), default=-math.inf)
-
-    def choose(self, first: FloatArray, second: FloatArray, **limits: Any) -> tuple[str | None, Score, Event]:
-        """Return the name of the best statistic on new draws (None for the main one), how to get it, and its event."""
-        _, name, score, event = max(self._ranked(first, second, 1, **limits), key=lambda entry: entry[0])
-        return name, score, event
-
-    def _ranked(
-        self, first: FloatArray, second: FloatArray, n_pairs: int, **limits: Any
-    ) -> list[tuple[float, str | None, Score, Event]]:
-        value, event = ranked_event(self._main(first), self._main(second), **limits)
-        ranked: list[tuple[float, str | None, Score, Event]] = [(value, None, self._main, event)]
-        # Where many statistics are tried, the best of them looks good by luck: those beside the main one must show
-        # anything at all at the confidence of all together.
-        n_tests = 1 + n_pairs * len(self.names)
-        for i, name in enumerate(self.names):
-            score = _Column(i - len(self.names))
-            one, two = score(first), score(second)
-            if np.ptp(one) or np.ptp(two) or one[0] != two[0]:
-                value, event = ranked_event(one, two, n_tests=n_tests, **limits)
-                if value > 0:
-                    ranked.append((value, name, score, event))
-        return ranked
-
-    def _main(self, scores: FloatArray) -> FloatArray:
-        main = _main(scores, len(self.names))
-        return main if self.learned is None else self.learned(main)
-
-
-class _Column:
-    """One column of the scores."""
-
-    def __init__(self, column: int) -> None:
-        self.column = column
-
-    def __call__(self, scores: FloatArray) -> FloatArray:
-        return scores[:, self.column]
-
-
-def _main(scores: FloatArray, n_names: int) -> FloatArray:
-    """Return what stands before the named columns: one number for each draw, or a table of features."""
-    if n_names == 0:
-        return scores
-    main = scores[:, : scores.shape[1] - n_names]
-    return main[:, 0] if main.shape[1] == 1 else main
+    if first.ndim == 1:
+        return choose_event(first, second, delta=delta, confidence=confidence)[0], np.asarray
+    halves = len(first) // 2, len(second) // 2
+    score = learned_score(first[: halves[0]], second[: halves[1]])
+    rest = score(first[halves[0] :]), score(second[halves[1] :])
+    return choose_event(*rest, delta=delta, confidence=confidence)[0], score

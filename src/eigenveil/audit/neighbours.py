@@ -7,15 +7,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..errors import InvalidDataError, InvalidParameterError
-from ..guarantee import Adjacency, Guarantee
+from ..guarantee import Adjacency
 from ..numerics import FloatArray, IntArray
 
 # In units of one over the strength of a sampler: how far the other eigenvalues lie below the two that are tied.
 _FAR = 16.0
 # Where the Bingham sampler changes from one algorithm to another: a mechanism that differs between them shows there.
 _SWITCH = 4.0
-# Rows beside the one that differs in its last bit.
-_OTHERS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +25,6 @@ class Neighbours:
     name : str
     first, second : ndarray of shape (n, d)
         D and D'. Rows have norm at most 1, but where a whole estimator is audited, which bounds them itself.
-    bits : int, optional
-        The grid of 2^-bits that the rows are meant for; None leaves it to the subject.
-    extra : bool
-        Searched with a few draws beside those that the other pairs share, so that it takes nothing from them.
     privacy_units : (ndarray of int, ndarray of int), optional
         Whose the rows of D and of D' are, where a person has several; else every row is one person's.
 
@@ -43,8 +37,6 @@ class Neighbours:
     name: str
     first: FloatArray
     second: FloatArray
-    bits: int | None = None
-    extra: bool = False
     privacy_units: tuple[IntArray, IntArray] | None = None
 
     def __post_init__(self) -> None:
@@ -60,7 +52,7 @@ class Neighbours:
         return self.second if side else self.first
 
     def owners(self, side: int) -> IntArray:
-        """Return whose the rows of D (side 0) or D' (side 1) are; those of nobody else where it was not said."""
+        """Return the privacy unit of every row of D (side 0) or D' (side 1); by default every row is its own."""
         return np.arange(len(self.rows(side))) if self.privacy_units is None else self.privacy_units[side]
 
     def integer_rows(self, side: int, bits: int) -> FloatArray:
@@ -118,131 +110,56 @@ def tied_neighbours(d: int, strength: float, adjacency: Adjacency) -> list[Neigh
             second = np.delete(second, total + gap, axis=0)
         found.append(Neighbours(name, first, second))
     if d > 1:
-        found.append(_around_the_switch(d, strength, adjacency))
+        # One eigenvalue t, a half below and a half above the point where the sampler changes its algorithm.
+        t = _SWITCH / (strength * math.sqrt(1 - 1 / d)) - 0.5
+        whole = max(0, math.floor(t))
+        base = np.vstack([np.tile(np.eye(d)[0], (whole, 1)), math.sqrt(max(0.0, t - whole)) * np.eye(d)[:1]])
+        last = np.eye(d)[:1]
+        first = np.vstack([base, 0 * last]) if adjacency is Adjacency.REPLACE_ONE else base
+        found.append(Neighbours("around the switch of the sampler", first, np.vstack([base, last])))
     return found
-
-
-def _around_the_switch(d: int, strength: float, adjacency: Adjacency) -> Neighbours:
-    """One eigenvalue t, a half below and a half above the point where the sampler changes its algorithm."""
-    t = _SWITCH / (strength * math.sqrt(1 - 1 / d)) - 0.5
-    whole = max(0, math.floor(t))
-    base = np.vstack([np.tile(np.eye(d)[0], (whole, 1)), math.sqrt(max(0.0, t - whole)) * np.eye(d)[:1]])
-    last = np.eye(d)[:1]
-    first = np.vstack([base, 0 * last]) if adjacency is Adjacency.REPLACE_ONE else base
-    return Neighbours("around the switch of the sampler", first, np.vstack([base, last]))
-
-
-def last_bit_neighbours(d: int, adjacency: Adjacency, bits: int, shift: int, n_rows: int) -> Neighbours:
-    """Return data whose every sum of products changes by an odd number of the units 2^shift of what leaves.
-
-    A dense row has all its entries changed by the least that does it, or is added; on shift 0 that is one unit of the
-    grid. A few public rows around it give the matrix eigenvectors of no simple form.
-    """
-    limit, unit = math.isqrt(4**bits // d), 2**shift
-    others = np.trunc(np.random.default_rng(d).standard_normal((_OTHERS, d)) * (2.0**bits / (8 * math.sqrt(d))))
-    others = np.vstack([others, np.zeros((max(0, n_rows - _OTHERS), d))])
-    others *= np.square(others).sum(axis=1, keepdims=True) <= 4.0**bits
-    if adjacency is Adjacency.REPLACE_ONE:
-        low, high = _odd_step(limit, unit)
-        first, second = (np.vstack([others, np.full((1, d), entry)]) for entry in (low, high))
-    else:
-        # Of the square roots of odd numbers of units, one of middle size, so that the row itself is hard to see.
-        entry = min(limit, max(math.isqrt(2**bits), round(math.sqrt(unit))) | 1)
-        first, second = others, np.vstack([others, np.full((1, d), entry)])
-    how = "changed" if adjacency is Adjacency.REPLACE_ONE else "added"
-    name = f"a row {how} that shows in the last bit of what leaves, on {bits} bits"
-    return Neighbours(name, first / 2.0**bits, second / 2.0**bits, bits, extra=True)
-
-
-def _odd_step(limit: int, unit: int) -> tuple[int, int]:
-    """Return entries a < b <= limit, near to each other, with b^2 - a^2 as near to an odd number of units as can be.
-
-    Examples
-    --------
-    >>> _odd_step(1000, 1), _odd_step(1000, 2**12), _odd_step(1000, 2**40)
-    ((999, 1000), (407, 412), (0, 1000))
-    """
-    step = max(1, -(-unit // limit))
-    units = step * (2 * limit - step) // unit
-    if units < 1 or step > limit:
-        return 0, limit
-    a = round(((units - (units % 2 == 0)) * unit / step - step) / 2)
-    return a, a + step
 
 
 def random_neighbours(d: int, adjacency: Adjacency, size: int, generator: np.random.Generator) -> list[Neighbours]:
     """Return neighbours with rows of random directions and lengths, over data sets of random sizes."""
-    return [_random(d, adjacency, f"random neighbours {i + 1}", generator) for i in range(size)]
-
-
-def _random(d: int, adjacency: Adjacency, name: str, generator: np.random.Generator) -> Neighbours:
-    n_others = int(generator.integers(0, 20)) + (adjacency is Adjacency.ADD_OR_REMOVE_ONE)
-    rows = generator.standard_normal((n_others + 2, d)) * generator.exponential(size=d)
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
-    # The two rows that differ are of full length or zero: shorter ones only differ less.
-    rows[:2] *= generator.integers(0, 4, (2, 1)) > 0
-    others, x, y = rows[2:], rows[:1], rows[1:2]
-    first = np.vstack([others, y]) if adjacency is Adjacency.REPLACE_ONE else others
-    return Neighbours(name, first, np.vstack([others, x]))
-
-
-class PlannedSpend(Protocol):
-    """What an audit takes of a plan."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What a fit claims."""
+    found = []
+    for i in range(size):
+        n_others = int(generator.integers(0, 20)) + (adjacency is Adjacency.ADD_OR_REMOVE_ONE)
+        rows = generator.standard_normal((n_others + 2, d)) * generator.exponential(size=d)
+        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+        # The two rows that differ are of full length or zero: shorter ones only differ less.
+        rows[:2] *= generator.integers(0, 4, (2, 1)) > 0
+        others, x, y = rows[2:], rows[:1], rows[1:2]
+        first = np.vstack([others, y]) if adjacency is Adjacency.REPLACE_ONE else others
+        found.append(Neighbours(f"random neighbours {i + 1}", first, np.vstack([others, x])))
+    return found
 
 
 @runtime_checkable
-class PlanByRows(PlannedSpend, Protocol):
+class PlanByRows(Protocol):
     """A plan that includes what is chosen privately for this number of rows."""
 
     def route(self, n_rows: int) -> Any:
-        """Return what is done with so many rows: with `split` and `rows_beyond`."""
+        """Return the steps for so many rows, with `split` and `rows_beyond`."""
 
 
-class AuditedEstimator(Protocol):
-    """An unfitted scikit-learn estimator that plans what its fit spends."""
-
-    def get_params(self) -> dict[str, Any]:
-        """Return the parameters."""
-
-    def plan(self, n_features: int, n_rows: int) -> PlannedSpend:
-        """Return what a fit of so many rows will spend."""
-
-
-def estimator_neighbours(estimator: AuditedEstimator, d: int) -> list[Neighbours]:
+def estimator_neighbours(estimator: Any, d: int) -> list[Neighbours]:
     """Return tables of rows with norms around 1 and 4, so many of the latter as a private norm bound would clip.
 
-    They are as small as the estimator takes them.
+    They are as small as the estimator takes them: the smallest of 20 rows, 40, 80 ..., that its plan does not refuse.
     """
-    plan, n_rows = _smallest_plan(estimator, d)
+    n_rows, plan = 20, None
+    while plan is None:
+        try:
+            plan = estimator.plan(d, n_rows=n_rows)
+        except InvalidDataError:
+            n_rows *= 2
     n_long = n_rows // 5
     if isinstance(plan, PlanByRows) and plan.route(n_rows).split.norm:
         n_long = int(plan.route(n_rows).rows_beyond(n_rows))
     base = np.zeros((n_rows, d))
     base[:, 0] = np.where(np.arange(n_rows) < n_rows - n_long, 1.0, 4.0)
     base[1::2, 0] *= -1
-
-    def changed(name: str, row: FloatArray) -> Neighbours:
-        other = base.copy()
-        other[0] = row
-        return Neighbours(name, base, other)
-
     first, last = np.eye(d)[0], np.eye(d)[-1]
-    return [
-        changed("a row turned", last),
-        changed("a row made longer", 4 * first),
-        changed("a row made an outlier", 1e6 * last),
-    ]
-
-
-def _smallest_plan(estimator: AuditedEstimator, d: int) -> tuple[PlannedSpend, int]:
-    """Return the plan for the smallest table of 20 rows, 40, 80 ..., that is not refused, and its number of rows."""
-    n_rows = 20
-    while True:
-        try:
-            return estimator.plan(d, n_rows=n_rows), n_rows
-        except InvalidDataError:
-            n_rows *= 2
+    changes = {"a row turned": last, "a row made longer": 4 * first, "a row made an outlier": 1e6 * last}
+    return [Neighbours(name, base, np.vstack([row, base[1:]])) for name, row in changes.items()]

@@ -1,4 +1,4 @@
-"""`AuditReport`: what an audit found, in numbers and in words."""
+"""`AuditReport` and `LedgerAudit`: the findings of audits, in numbers and in words."""
 
 import math
 from collections import Counter
@@ -43,8 +43,6 @@ class AuditReport:
     impossible : float
         A lower bound on the probability of outputs that the neighbour cannot produce; 0 where none were found. No
         epsilon helps against them: a delta below this number is refuted.
-    statistic : str
-        What the event is about: the "score" that was asked for, or a statistic of the last bits in words.
     unit : Unit
         What the two data sets differ in: one row, or one person with all of their rows.
     """
@@ -62,7 +60,6 @@ class AuditReport:
     draws: tuple[int, int]
     n_searched: int
     impossible: float
-    statistic: str = "score"
     unit: Unit = Unit.ROW
 
     @property
@@ -100,7 +97,7 @@ class AuditReport:
 
 @dataclass(frozen=True)
 class LedgerAudit:
-    """What a comparison of a ledger with releases found.
+    """Findings of a comparison of a ledger with releases.
 
     Attributes
     ----------
@@ -147,7 +144,7 @@ def audit_ledger(ledger: PrivacyLedger, releases: "Iterable[Release]") -> Ledger
 
 
 def _covers(recorded: Guarantee, promised: Guarantee) -> bool:
-    """Return whether a record is at least as large as the cost in every number that composition uses."""
+    """Check that a record is at least as large as the cost in every number that composition uses."""
     if recorded.adjacency is not promised.adjacency or recorded.unit is not promised.unit:
         return False
     rhos = concentrated_rho(recorded), concentrated_rho(promised)

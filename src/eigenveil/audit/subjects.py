@@ -1,6 +1,5 @@
-"""What can be audited: mechanisms, local protocols, estimators and privacy units, each with the epsilon it states."""
+"""Subjects of an audit: mechanisms, local protocols, estimators and privacy units, each with the epsilon it claims."""
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -9,23 +8,19 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..accounting.calibration import guaranteed_epsilon, implied_epsilon
-from ..errors import CapacityError, InvalidParameterError, NoiseWarning, integer_between, one_of
+from ..errors import InvalidParameterError, NoiseWarning, one_of
 from ..guarantee import Adjacency, Guarantee
 from ..local.protocol import LocalProtocol, mechanism_of
 from ..local.wire import ID_BYTES
-from ..mechanisms.additive import AdditiveMechanism
-from ..mechanisms.base import IN_UNITS_OF_C, CentralMechanism, Mechanism
+from ..mechanisms.base import CentralMechanism, Mechanism
 from ..mechanisms.local import LOCAL_MECHANISMS
 from ..mechanisms.table import MECHANISMS
 from ..numerics import FloatArray, IntArray
-from .last_bits import STATISTICS, LastBits, numbers, shift, stacked
-from .lower_bound import features, log_likelihood_ratio
+from .lower_bound import features
 from .neighbours import (
-    AuditedEstimator,
     Neighbours,
     added_row_neighbours,
     estimator_neighbours,
-    last_bit_neighbours,
     one_row_neighbours,
     random_neighbours,
     tied_neighbours,
@@ -33,7 +28,7 @@ from .neighbours import (
 
 
 def mechanism_claims(mechanism: Mechanism, delta: float) -> dict[str, float]:
-    """Return what a mechanism states by its privacy curve, and what the paper behind it does where that differs.
+    """Return the epsilon of a mechanism at a delta, by its privacy curve and by the paper behind it if that differs.
 
     Examples
     --------
@@ -45,7 +40,7 @@ def mechanism_claims(mechanism: Mechanism, delta: float) -> dict[str, float]:
 
 
 def guarantee_claims(guarantee: Guarantee, delta: float) -> dict[str, float]:
-    """Return what a guarantee states by itself, where no mechanism is at hand to ask for its curve."""
+    """Return the epsilon of a guarantee at a delta, without a mechanism and its privacy curve."""
     return {"guarantee": guaranteed_epsilon(guarantee, delta), **_published(guarantee, delta)}
 
 
@@ -54,7 +49,7 @@ def _published(guarantee: Guarantee, delta: float) -> dict[str, float]:
 
 
 class LocalSubject:
-    """A local protocol: what one report says, on integer rows that the audit makes up.
+    """A local protocol, audited by single reports on integer rows that the audit makes up.
 
     Rows are in units of the norm bound; shift and scale, which are public, play no part.
 
@@ -73,7 +68,7 @@ class LocalSubject:
         return {**asdict(self.protocol), "class": f"{kind.__module__}.{kind.__qualname__}"}
 
     def claims(self, delta: float) -> Mapping[str, float]:
-        """Return what a report's guarantee states at this delta, and what the paper does."""
+        """Return the epsilon of one report at this delta, and that of the paper."""
         return mechanism_claims(mechanism_of(self.protocol), delta)
 
     def neighbours(self) -> Sequence[Neighbours]:
@@ -96,11 +91,7 @@ class LocalSubject:
 
 # Zero rows under add/remove, times epsilon: so many that the noisy count is hardly ever cut off at one.
 _BASE_ROWS = 120
-# The usual grid of estimators, and the finer ones to look at last bits on, where float64 comes to its end.
 _BITS = 16
-_FINE_BITS = (24, 20)
-# The logarithm of numbers whose float64 spacing is about half a unit.
-_LAST_BITS = 51.5
 # Entries of the matrices that are held at a time.
 _AT_ONCE = 2**22
 LOCAL = "local:"
@@ -109,15 +100,15 @@ LOCAL = "local:"
 
 @runtime_checkable
 class Subject(Protocol):
-    """The small protocol of what can be audited."""
+    """Interface of everything that can be audited."""
 
     name: str
 
     def parameters(self) -> dict[str, Any]:
-        """Return public parameters in JSON types, for the report and the checkpoint."""
+        """Return public parameters in JSON types, for the report."""
 
     def claims(self, delta: float) -> Mapping[str, float]:
-        """Return the epsilons that are stated at `delta`, by who states them; infinity where nothing is."""
+        """Return the epsilons that are claimed at `delta`, by who claims them; infinity where nothing is."""
 
     def neighbours(self) -> Sequence[Neighbours]:
         """Return the neighbouring data sets to try."""
@@ -125,8 +116,7 @@ class Subject(Protocol):
     def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
         """Run the code n times on D (side 0) or D' (side 1) and return n numbers, or n rows of features to learn from.
 
-        An infinite number means: impossible on the other data set. A subject may have an attribute `statistics`, a
-        tuple of texts: then the last columns are numbers of these names, each a statistic by itself.
+        An infinite number means: impossible on the other data set.
         """
 
 
@@ -141,121 +131,73 @@ class MechanismSubject:
         Random neighbours to search beside the known ones.
     learned : bool
         Learn the statistic from the draws even where the likelihood is known.
-    last_bits : bool
-        Try statistics of the last bits of what leaves too, on pairs that differ there alone.
-    bits : int
-        The grid of the made-up rows. Pairs that differ in their last bits lie on finer ones, up to 24 bits where the
-        mechanism allows.
-
-    Attributes
-    ----------
-    statistics : tuple of str
-        The statistics that `scores` appends, in words.
     """
 
-    statistics: tuple[str, ...]
-
-    def __init__(
-        self,
-        mechanism: CentralMechanism,
-        *,
-        n_random: int = 2,
-        learned: bool = False,
-        last_bits: bool = True,
-        bits: int = _BITS,
-    ) -> None:
+    def __init__(self, mechanism: CentralMechanism, *, n_random: int = 2, learned: bool = False) -> None:
         self.mechanism = mechanism
         self.name: str = mechanism.name
         self.n_random = n_random
         self.learned = learned
-        self.last_bits = last_bits
-        self.bits: int = integer_between("bits", bits, 1, 24)
-        self.statistics = STATISTICS if last_bits else ()
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the mechanism, and what is tried on it."""
+        """Return the parameters of the mechanism and of the search."""
         kind = f"{type(self.mechanism).__module__}.{type(self.mechanism).__qualname__}"
-        tried = {"n_random": self.n_random, "learned": self.learned, "last_bits": self.last_bits, "bits": self.bits}
-        return {**self.mechanism.parameters(), "class": kind, **tried}
+        searched = {"n_random": self.n_random, "learned": self.learned}
+        return {**self.mechanism.parameters(), "class": kind, **searched}
 
     def claims(self, delta: float) -> Mapping[str, float]:
-        """Return what the mechanism states at this delta, and what the paper does."""
+        """Return the epsilon of the mechanism at this delta, and that of the paper."""
         return mechanism_claims(self.mechanism, delta)
 
     def neighbours(self) -> Sequence[Neighbours]:
-        """Return the worst neighbours known for what the mechanism declares of itself, and a few random ones."""
+        """Return the worst neighbours known for a mechanism of this kind, and a few random ones."""
         d, adjacency, strength = self.mechanism.n_features, self.mechanism.adjacency, self.mechanism.strength
-        n_rows = max(2, round(_BASE_ROWS / self.mechanism.epsilon))
         known = tied_neighbours(d, strength, adjacency) if strength is not None and d > 1 else []
-        known += one_row_neighbours(d) if adjacency is Adjacency.REPLACE_ONE else added_row_neighbours(d, n_rows)
-        # The random ones are public and the same in every run, so that an audit can be resumed.
-        known += random_neighbours(d, adjacency, self.n_random, np.random.default_rng(d))
-        for bits in self._fine_bits():
-            known.append(last_bit_neighbours(d, adjacency, bits, self._coarser(bits), n_rows))
-        return known
-
-    def _coarser(self, bits: int) -> int:
-        """Return by how many bits the numbers that leave are coarser than the grid."""
-        return max(0, *(shift(self.mechanism, 4**bits, name) for name in IN_UNITS_OF_C))
-
-    def _fine_bits(self) -> list[int]:
-        """Return the grids to look at last bits on."""
-        if not self.last_bits:
-            return []
-        fine = [next((bits for bits in _FINE_BITS if bits > self.bits and self._takes(bits)), self.bits)]
-        if isinstance(self.mechanism, AdditiveMechanism):
-            # Where noise of its standard deviation comes to the end of float64, ties to even are most frequent.
-            ties = max(_BITS, round((_LAST_BITS - math.log2(self.mechanism.off_diagonal_sd)) / 2))
-            if ties < fine[0] and not self._coarser(ties) and self._takes(ties):
-                fine.append(ties)
-        return fine
-
-    def _takes(self, bits: int) -> bool:
-        try:
-            self.mechanism.check_grid(4**bits)
-        except CapacityError:
-            return False
-        return True
+        if adjacency is Adjacency.REPLACE_ONE:
+            known += one_row_neighbours(d)
+        else:
+            known += added_row_neighbours(d, max(2, round(_BASE_ROWS / self.mechanism.epsilon)))
+        # The random ones are public and the same in every run, so that an audit can be repeated.
+        return known + random_neighbours(d, adjacency, self.n_random, np.random.default_rng(d))
 
     def collected(self, data: Neighbours) -> tuple[tuple[IntArray, IntArray], tuple[int, int], int]:
-        """Return the Gram matrices of both tables, their numbers of rows, and the largest trace of one of these."""
-        bits = self.bits if data.bits is None else data.bits
-        grams = _gram(data.integer_rows(0, bits)), _gram(data.integer_rows(1, bits))
-        return grams, (len(data.first), len(data.second)), 4**bits
+        """Return the Gram matrices of both tables, their numbers of rows, and the largest trace of one row."""
+        grams = []
+        for side in (0, 1):
+            integers = data.integer_rows(side, _BITS).astype(np.int64)
+            grams.append(integers.T @ integers)
+            grams[side].flags.writeable = False  # a mechanism under audit may read it and not change it
+        return (grams[0], grams[1]), (len(data.first), len(data.second)), 4**_BITS
 
     def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
-        """Draw n releases and return their log-likelihood ratios, or their features where these are not known.
-
-        Columns for `statistics` follow.
-        """
+        """Draw n releases and return their log-likelihood ratios, or their features where these are not known."""
         grams, sizes, grid = self.collected(data)
         self.mechanism.check_grid(grid)
-        look = LastBits(self.mechanism, grams, grid, sizes) if self.last_bits else None
-        tables = []
-        # Wide matrices are drawn and looked at a few at a time.
+        units = self.mechanism.units(grid, 1 / grid)
+        parts = []
+        # Wide matrices are drawn a few at a time.
         at_once = max(1, _AT_ONCE // self.mechanism.n_features**2)
         for start in range(0, n, at_once):
-            drawn = range(start, min(n, start + at_once))
-            integers = stacked([self.mechanism.draw(grams[side], grid, sizes[side], generator) for _ in drawn])
-            values = numbers(self.mechanism, grid, integers)
-            scores = None
-            if not self.learned:
-                first, second = ((gram / grid, size) for gram, size in zip(grams, sizes, strict=True))
-                scores = log_likelihood_ratio(self.mechanism, values, first, second)
-            if scores is None:
-                scores = features(values)
-            if look is not None:
-                scores = np.column_stack([scores, look(integers)])
-            tables.append(scores)
-        return np.concatenate(tables)
+            count = min(at_once, n - start)
+            integers = _stacked([self.mechanism.draw(grams[side], grid, sizes[side], generator) for _ in range(count)])
+            values = {name: stack * units[name] for name, stack in integers.items()}
+            densities = [
+                None if self.learned else self.mechanism.log_likelihood(values, gram / grid, size)
+                for gram, size in zip(grams, sizes, strict=True)
+            ]
+            first, second = densities
+            if first is None or second is None:
+                parts.append(features(values))
+                continue
+            with np.errstate(invalid="ignore"):
+                ratio = first - second
+            # Rounding may make an output impossible on both.
+            parts.append(np.where(np.isnan(ratio), 0.0, ratio))
+        return np.concatenate(parts)
 
 
-def _gram(rows: FloatArray) -> Any:
-    """Return the int64 Gram matrix of integer rows, which a mechanism under audit may read and not change."""
-    integers = rows.astype(np.int64)
-    gram = integers.T @ integers
-    gram.flags.writeable = False
-    return gram
+def _stacked(drawn: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: np.array([one[name] for one in drawn]) for name in drawn[0]}
 
 
 class EstimatorSubject:
@@ -271,9 +213,7 @@ class EstimatorSubject:
         row made longer, and a row made an outlier. With `privacy_units`, `fit` gets them as ``privacy_unit=``.
     """
 
-    def __init__(
-        self, estimator: AuditedEstimator, neighbours: Sequence[Neighbours] | None = None, n_features: int = 2
-    ) -> None:
+    def __init__(self, estimator: Any, neighbours: Sequence[Neighbours] | None = None, n_features: int = 2) -> None:
         self.estimator = estimator
         self.name: str = type(estimator).__name__
         self._neighbours = estimator_neighbours(estimator, n_features) if neighbours is None else list(neighbours)
@@ -283,7 +223,7 @@ class EstimatorSubject:
         return {name: repr(value) for name, value in sorted(self.estimator.get_params().items())}
 
     def claims(self, delta: float) -> Mapping[str, float]:
-        """Return what the plan of a fit states at this delta: public numbers alone."""
+        """Return the epsilon that the plan of a fit claims at this delta."""
         pair = self._neighbours[0]
         n_rows, n_features = np.unique(pair.owners(0)).size, pair.first.shape[1]
         return guarantee_claims(self.estimator.plan(n_features, n_rows=n_rows).guarantee, delta)
@@ -295,32 +235,32 @@ class EstimatorSubject:
     def scores(self, data: Neighbours, side: int, n: int, generator: np.random.Generator) -> FloatArray:
         """Fit n times, and return everything that a user of the fitted estimator sees as numbers."""
         whose = {} if data.privacy_units is None else {"privacy_unit": data.owners(side)}
-        seen = stacked([self._seen(data.rows(side), whose, generator) for _ in range(n)])
-        return features({name: stack.astype(np.float64) for name, stack in seen.items()})
-
-    def _seen(self, rows: FloatArray, whose: dict[str, Any], generator: np.random.Generator) -> dict[str, Any]:
-        # No clone: fits of made-up rows do not count with those of the user's own.
-        fresh: Any = type(self.estimator)(**self.estimator.get_params())
-        fresh.random_state = generator
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoiseWarning)  # tables this small are mostly noise, on purpose
-            fitted = fresh.fit(rows, **whose)
-        seen = dict(fitted.release_.integers)
-        for name in ("norm_bound_", "scale_", "mean_", "location_", "n_samples_"):
-            value = getattr(fitted, name, None)
-            if value is not None:
-                seen[name] = value
-        return seen
+        seen = []
+        for _ in range(n):
+            # No clone: fits of made-up rows do not count with those of the user's own.
+            fresh = type(self.estimator)(**self.estimator.get_params())
+            fresh.random_state = generator
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NoiseWarning)  # tables this small are mostly noise, on purpose
+                fitted = fresh.fit(data.rows(side), **whose)
+            attributes = ("norm_bound_", "scale_", "mean_", "location_", "n_samples_")
+            told = {name: getattr(fitted, name, None) for name in attributes}
+            seen.append(dict(fitted.release_.integers) | {name: one for name, one in told.items() if one is not None})
+        return features({name: stack.astype(np.float64) for name, stack in _stacked(seen).items()})
 
 
 def subject_for(what: Any, parameters: Mapping[str, Any] | None = None) -> Subject:
-    """Return the subject that an argument of `audit` stands for."""
+    """Return a mechanism, a name, a protocol or an estimator as a subject of an audit."""
     if isinstance(what, CentralMechanism):
         return MechanismSubject(what)
     if isinstance(what, LocalProtocol):
         return LocalSubject(what)
     if isinstance(what, str):
-        return _named(what, dict(parameters or {}))
+        one_of("name", what, names())
+        given = dict(parameters or {})
+        if what in MECHANISMS:
+            return MechanismSubject(MECHANISMS[what](**given))
+        return LocalSubject(LocalProtocol(mechanism=what.removeprefix(LOCAL), **given))
     if isinstance(what, Subject):
         return what
     if all(hasattr(what, method) for method in ("fit", "get_params", "plan")):
@@ -333,13 +273,6 @@ def subject_for(what: Any, parameters: Mapping[str, Any] | None = None) -> Subje
 def names() -> tuple[str, ...]:
     """Return the names of all mechanisms that `audit` knows, the local ones with "local:" before them."""
     return (*MECHANISMS, *(f"{LOCAL}{name}" for name in LOCAL_MECHANISMS))
-
-
-def _named(name: str, parameters: dict[str, Any]) -> Subject:
-    one_of("name", name, names())
-    if name in MECHANISMS:
-        return MechanismSubject(MECHANISMS[name](**parameters))
-    return LocalSubject(LocalProtocol(mechanism=name.removeprefix(LOCAL), **parameters))
 
 
 Collect = Callable[[FloatArray, IntArray], tuple[IntArray, int, int]]
@@ -413,7 +346,7 @@ class UnitSubject(MechanismSubject):
     def __init__(
         self, mechanism: CentralMechanism, collect: Collect, neighbours: Sequence[Neighbours] | None = None
     ) -> None:
-        super().__init__(mechanism, last_bits=False)
+        super().__init__(mechanism)
         self.collect = collect
         self._neighbours = (
             unit_neighbours(mechanism.n_features, mechanism.adjacency) if neighbours is None else list(neighbours)

@@ -1,7 +1,5 @@
 """`eigenveil audit NAME`: a lower bound on the epsilon of a mechanism, from its outputs."""
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -44,25 +42,27 @@ def audit(
     ] = None,
     draws: Annotated[int, typer.Option(help="Outputs drawn from each of the two data sets.")] = 20_000,
     confidence: Annotated[float, typer.Option(help="Confidence of the bound, over all tests together.")] = 0.99,
-    last_bits: Annotated[
-        bool, typer.Option(help="Also test parities and other last bits of the released values. On by default.")
-    ] = True,
-    bits: Annotated[int, typer.Option(help="Bits of the grid of the made-up rows, for central mechanisms.")] = 16,
-    checkpoint: Annotated[Path | None, typer.Option(help="File with finished draws, to resume from.")] = None,
     workers: Annotated[int | None, typer.Option(help="Number of processes. Default: all cores.")] = None,
     json: AsJson = False,
 ) -> None:
     """Try to refute the privacy claim of a mechanism. Exit code 3: refuted; 0: not refuted."""
-    parameters = _parameters(name, epsilon, delta, features, components, adjacency, calibration)
-    report = audited(
-        _subject(name, parameters, last_bits=last_bits, bits=bits),
-        delta=at_delta,
-        confidence=confidence,
-        draws=draws,
-        checkpoint=checkpoint,
-        workers=workers,
-        hidden=json,
-    )
+    from ..audit.subjects import names, subject_for
+    from ..errors import InvalidParameterError, one_of
+    from ..mechanisms import MECHANISMS
+
+    one_of("name", name, names())
+    parameters: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "n_features": features}
+    if name in MECHANISMS:
+        parameters |= {"n_components": components, "adjacency": adjacency, "calibration": calibration}
+        # Constants that are not private may be audited.
+        parameters |= {"allow_unsound": True} if calibration in MECHANISMS[name].unsound_calibrations else {}
+    else:
+        given = {"components": components, "calibration": calibration, "adjacency": adjacency != "replace_one"}
+        extra = [option for option, value in given.items() if value]
+        if extra:
+            raise InvalidParameterError(f"{name} takes no --{extra[0]}; leave it out.")
+    subject = subject_for(name, parameters)
+    report = audited(subject, delta=at_delta, confidence=confidence, draws=draws, workers=workers, hidden=json)
     show(report, json=json)
     if report.verdict == "violation":
         raise typer.Exit(VIOLATION_EXIT_CODE)
@@ -110,43 +110,3 @@ def show(report: "AuditReport", *, json: bool) -> None:
     if report.impossible:
         facts.append(("Support", f"outputs impossible for one data set: probability at least {report.impossible:.3g}"))
     print_table(output_console(), f"Audit of {report.name}", facts_table(facts))
-
-
-def _subject(name: str, parameters: Mapping[str, Any], **options: Any) -> Any:
-    """Return what is audited; a report of the local model has no grid and no further bits."""
-    from ..audit import MechanismSubject
-    from ..audit.subjects import subject_for
-    from ..mechanisms import MECHANISMS
-
-    return (
-        MechanismSubject(MECHANISMS[name](**parameters), **options)
-        if name in MECHANISMS
-        else subject_for(name, parameters)
-    )
-
-
-def _parameters(
-    name: str,
-    epsilon: float,
-    delta: float,
-    features: int,
-    components: int | None,
-    adjacency: str,
-    calibration: str | None,
-) -> Mapping[str, Any]:
-    """Return the arguments of a mechanism; those not given have its defaults."""
-    from ..audit.subjects import names
-    from ..errors import InvalidParameterError, one_of
-    from ..mechanisms import MECHANISMS
-
-    one_of("name", name, names())
-    shared = {"epsilon": epsilon, "delta": delta, "n_features": features}
-    if name in MECHANISMS:
-        # Constants that are not private may be audited.
-        unsound = {"allow_unsound": True} if calibration in MECHANISMS[name].unsound_calibrations else {}
-        return {**shared, "n_components": components, "adjacency": adjacency, "calibration": calibration, **unsound}
-    given = {"components": components, "calibration": calibration, "adjacency": adjacency != "replace_one"}
-    extra = [option for option, value in given.items() if value]
-    if extra:
-        raise InvalidParameterError(f"{name} takes no --{extra[0]}; leave it out.")
-    return shared

@@ -34,7 +34,7 @@ _VALUES = {
     **dict.fromkeys(("at_delta", "confidence", "target_loss"), "NUMBER"),
     **dict.fromkeys(("rows", "features", "repeats", "draws", "bits", "workers", "rank", "colluding"), "N"),
     **dict.fromkeys(("quorum", "bins"), "N"),
-    **dict.fromkeys(("output", "schema", "plot", "checkpoint", "registry", "scores", "protocol", "release"), "FILE"),
+    **dict.fromkeys(("output", "schema", "plot", "registry", "scores", "protocol", "release"), "FILE"),
     **dict.fromkeys(("key", "again", "statement"), "FILE"),
     **dict.fromkeys(("ledger", "state", "merge"), "FOLDER"),
     **dict.fromkeys(("target", "groups", "privacy_unit"), "COLUMN"),
