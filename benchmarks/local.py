@@ -24,7 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from eigenveil.local import Aggregator, LocalProtocol, encode, encode_many, mechanism_of, simulate
+from eigenveil.local import LocalProtocol, aggregate, encode, encode_many, mechanism_of, simulate
 from eigenveil.local.client import new_ids, on_grid
 from eigenveil.local.wire import to_line
 from eigenveil.metrics import subspace_distance
@@ -157,7 +157,7 @@ def run_target(arguments: argparse.Namespace) -> None:
 
 def run_throughput(arguments: argparse.Namespace) -> None:
     table = Table(title="d = 40; rates in reports per second of processor time, so that a busy machine counts less")
-    for column in ("mechanism", "encode one", "encode many", "reports", "aggregate", "durable", "peak MB"):
+    for column in ("mechanism", "encode one", "encode many", "reports", "aggregate", "peak MB"):
         table.add_column(column, justify="right")
     with tempfile.TemporaryDirectory() as folder:
         for mechanism, delta in MECHANISMS.items():
@@ -178,25 +178,19 @@ def run_throughput(arguments: argparse.Namespace) -> None:
                         block = np.random.default_rng(0).standard_normal((min(1000, size), 40)) / 7
                         file.writelines(map(to_line, encode_many(protocol, block)))
                 many = size / (time.process_time() - start)
-                speeds, peak = [], 0
-                for state in ("", str(Path(folder, f"{mechanism}{size}.db"))):
-                    command = [sys.executable, __file__, "aggregate-once", "--folder", folder, "--state", state]
-                    done = subprocess.run(command, capture_output=True, text=True, check=True)
-                    seconds, accepted, memory = json.loads(done.stdout)
-                    assert accepted == size
-                    speeds.append(size / seconds)
-                    peak = max(peak, memory)
-                table.add_row(
-                    mechanism, f"{one:,.0f}", f"{many:,.0f}", f"{size:,}", *(f"{s:,.0f}" for s in speeds), f"{peak:.0f}"
-                )
+                command = [sys.executable, __file__, "aggregate-once", "--folder", folder]
+                done = subprocess.run(command, capture_output=True, text=True, check=True)
+                seconds, accepted, peak = json.loads(done.stdout)
+                assert accepted == size
+                speed = size / seconds
+                table.add_row(mechanism, f"{one:,.0f}", f"{many:,.0f}", f"{size:,}", f"{speed:,.0f}", f"{peak:.0f}")
     console.print(table)
 
 
 def run_aggregate_once(arguments: argparse.Namespace) -> None:
     protocol = LocalProtocol.load(arguments.folder / "protocol.json")
     start = time.process_time()
-    with Aggregator(protocol, arguments.state or None) as collection:
-        accepted = collection.add_file(arguments.folder / "reports.txt").accepted
+    accepted = aggregate(protocol, arguments.folder / "reports.txt").n_reports
     seconds = time.process_time() - start
     print(json.dumps([seconds, accepted, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 
@@ -243,7 +237,6 @@ def main() -> None:
     parser.add_argument("--reports", type=int, default=100_000)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--state", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     globals()[f"run_{arguments.part.replace('-', '_')}"](arguments)
 

@@ -18,7 +18,6 @@ from eigenveil.cli import app
 from eigenveil.cli.options import run as run_command
 from eigenveil.errors import EigenveilError
 from eigenveil.federation import Round, SiteKeys, contribute
-from eigenveil.local import Aggregator, LocalProtocol, Refusal, encode_many
 from eigenveil.mechanisms import MECHANISMS
 from made_rounds import contributions, drafted, joined, site_rows
 
@@ -89,49 +88,6 @@ def wrong_with_fits(folder, told):
     return found
 
 
-# A collector, which is opened anew after it was refused.
-
-
-@cache
-def sent():
-    return LocalProtocol(2, 1.0), encode_many(LocalProtocol(2, 1.0), [[1.0, 0.0]] * 4)
-
-
-def collects(folder, tell):
-    protocol, reports = sent()
-    with contextlib.ExitStack() as stack:
-        held = []
-
-        def add(number):
-            if not held:
-                held.append(stack.enter_context(Aggregator(protocol, folder / "collection")))
-            try:
-                answer = held[0].add(reports[number])
-            except EigenveilError:
-                held.pop().close()
-                raise
-            assert answer in (None, Refusal.REPEATED)
-            tell(f"counted: {number}")
-
-        for number in range(len(reports)):
-            tried(tell, lambda number=number: add(number))
-
-
-def wrong_with_collection(folder, told):
-    acknowledged = told_numbers(told, "counted")
-    if not acknowledged:
-        return []
-    reports = sent()[1]
-    try:
-        with Aggregator.open(folder / "collection") as collection:
-            counted = collection.n_reports
-            again = [collection.add(reports[number]) for number in acknowledged]
-    except EigenveilError:
-        return ["an acknowledged report is gone"]
-    found = [] if set(again) == {Refusal.REPEATED} else ["an acknowledged report is gone"]
-    return found if counted <= len(reports) else [*found, "a report counts twice"]
-
-
 # One site of a round, from its keys to its contribution; and whoever collects those of all sites.
 
 
@@ -181,7 +137,7 @@ def commands(folder, tell):
         rows.write_text("1,0\n0,1\n")
     except OSError:  # it was the test's own
         return
-    collection = ("--protocol", folder / "protocol.json", "--state", folder / "state")
+    sums = ("--protocol", folder / "protocol.json", "--totals", folder / "totals.npz")
     fit = ("pca", table, "-k", 1, "--epsilon", 0.5, "--norm-bound", 1, "--ledger", ledger, "-o", out)
     for words in (
         ("ledger", "create", ledger, "--epsilon", 2, "--data-set", "study"),
@@ -190,7 +146,7 @@ def commands(folder, tell):
         ("export", out, "-o", folder / "release.json", "--force"),
         ("local", "params", "--features", 2, "--epsilon", 1, "-o", folder / "protocol.json", "--force"),
         ("local", "encode", folder / "protocol.json", rows, "-o", folder / "reports", "--force", "--yes"),
-        ("local", "aggregate", folder / "reports", *collection, "--release", folder / "local.npz", "--force"),
+        ("local", "aggregate", folder / "reports", *sums, "--release", folder / "local.npz", "--force"),
     ):
         for _ in range(TRIES):
             code, told = command(*words, *(() if "encode" in words else ("--quiet",)))  # bars have threads
@@ -224,7 +180,6 @@ def wrong_with_commands(folder, told):
 
 RUNS = {
     "fits": (fits, wrong_with_fits),
-    "collects": (collects, wrong_with_collection),
     "contributes": (contributes, wrong_with_site),
     "commands": (commands, wrong_with_commands),
 }

@@ -10,18 +10,19 @@ Figure: angle error of the released subspace against the number of reports.
 
 import numpy as np
 
-from eigenveil.local import Aggregator, LocalProtocol, encode_many
+from eigenveil.local import LocalProtocol, aggregate, encode_many
 
 rng = np.random.default_rng(0)
 protocol = LocalProtocol(n_features=8, epsilon=2.0, norm_bound=4.0)
-server = Aggregator(protocol)  # in memory; a folder makes it survive a crash
+totals = None
 print("bytes of a report:", protocol.report_bytes)
 
 counts, angles = [], []
 for batch in (250, 250, 500, 1_000, 2_000, 4_000, 8_000):
     rows = rng.normal(size=(batch, 8)) * [2.0, 1.4, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3]
-    server.add_many(encode_many(protocol, rows))  # a device calls encode
-    release = server.release(n_components=2)
+    reports = encode_many(protocol, rows)  # a device calls encode
+    totals = aggregate(protocol, reports, earlier=totals)
+    release = totals.release(n_components=2)
     # The first two features span the true subspace.
     cosine = np.linalg.svd(release.components[:, :2])[1].min()
     counts.append(release.n_rows)

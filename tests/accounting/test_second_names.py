@@ -18,8 +18,7 @@ from eigenveil.accounting import PrivacyLedger
 from eigenveil.accounting.ledger import DATABASE
 from eigenveil.errors import InvalidParameterError, LedgerError
 from eigenveil.guarantee import Guarantee
-from eigenveil.local import Aggregator, CollectionError, LocalProtocol, encode_many
-from helpers import database, refused, start_child
+from helpers import refused, start_child
 
 COST = Guarantee(0.125)
 
@@ -181,32 +180,14 @@ def test_a_mount_is_found_under_a_name_with_spaces(path):
     assert "mounted by itself" in in_a_namespace(path / DATABASE, other / DATABASE, path, other)
 
 
-def test_no_report_is_counted_under_a_hard_link(tmp_path):
-    protocol, path, other = LocalProtocol(2, 2.0), tmp_path / "collection", tmp_path / "second"
-    sent = encode_many(protocol, [[1.0, 0.0]] * 2)
-    with Aggregator(protocol, path) as collection:
-        assert collection.add(sent[0]) is None
-        other.mkdir()
-        os.link(database(path), other / database(path).name)
-        for attempt in (lambda: Aggregator.open(other), lambda: collection.add(sent[1])):
-            with refused(CollectionError) as info:
-                attempt()
-            assert "hard link" in str(info.value)
-        shutil.rmtree(other)
-        assert collection.add(sent[1]) is None
-
-
 # The folder.
 
 
-def test_a_file_is_no_ledger_and_no_collection(path):
+def test_a_file_is_no_ledger(path):
     path.write_bytes(b"")
     for attempt in (PrivacyLedger, lambda where: PrivacyLedger.create(where, epsilon=1.0, data_set="study")):
         with refused(LedgerError):
             attempt(path)
-    for open_it in (Aggregator.open, lambda where: Aggregator(LocalProtocol(2, 2.0), where)):
-        with refused(CollectionError):
-            open_it(path)
     assert path.read_bytes() == b""
 
 

@@ -1,25 +1,20 @@
 """`eigenveil local params | encode | aggregate` on files and standard streams."""
 
 import json
-import os
-import re
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from eigenveil import load_release
 from eigenveil.cli.local import local_app
-from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError
-from eigenveil.local import Aggregator, LocalProtocol, encode_many
+from eigenveil.errors import InvalidDataError, InvalidParameterError
+from eigenveil.local import Aggregate, LocalProtocol, encode_many
 from eigenveil.local.wire import to_line
 from helpers import assert_one_sentence
-
-# The group alone: the command line as a whole takes seconds to start, and is tested elsewhere.
-SCRIPT = "from eigenveil.cli.local import local_app; local_app()"
-RUN = [sys.executable, "-c", SCRIPT]
 
 
 def invoke(*words, fails=None):
@@ -66,17 +61,17 @@ def test_params_shows_the_terms(tmp_path):
 
 
 def test_files_all_the_way(tmp_path, protocol):
-    reports, state, release = tmp_path / "reports.txt", tmp_path / "state.db", tmp_path / "release.npz"
+    reports, totals, release = (tmp_path / name for name in ("reports.txt", "totals.npz", "release.npz"))
     invoke("encode", protocol, rows_file(tmp_path), "--header", "--output", reports)
     assert len(reports.read_bytes().splitlines()) == 300
-    output = invoke("aggregate", reports, "--protocol", protocol, "--state", state, "--release", release)
+    output = invoke("aggregate", reports, "--protocol", protocol, "--totals", totals, "--release", release)
     assert "300 reports accepted" in output
     assert abs(load_release(release).components[0, 0]) > 0.9
-    # Again: nothing counts twice, and the state needs no protocol file.
-    output = invoke("aggregate", reports, "--state", state)
+    # Again: nothing counts twice, and saved totals need no protocol file.
+    output = invoke("aggregate", reports, "--merge", totals)
     assert "300 reports accepted" in output
     assert "300 refused: repeated" in output
-    invoke("aggregate", "--state", state, "--release", release, "--components", 2, "--force")
+    invoke("aggregate", "--merge", totals, "--release", release, "--components", 2, "--force")
     assert load_release(release).components.shape == (2, 4)
 
 
@@ -84,32 +79,34 @@ def test_standard_streams(tmp_path, protocol):
     rows = rows_file(tmp_path, header="").read_bytes()
     encoded = CliRunner().invoke(local_app, ["encode", str(protocol)], input=rows).stdout_bytes
     assert encoded.count(b"\n") == 300
-    # The middle of a pipe: a process of its own, what it prints goes to the standard error.
-    state = str(tmp_path / "state.db")
-    command = [*RUN, "aggregate", "--protocol", str(protocol), "--state", state]
-    # FORCE_COLOR stands for a terminal: there the progress bar is drawn.
-    environment = {**os.environ, "FORCE_COLOR": "1"}
-    done = subprocess.run(command, input=encoded + b"junk\n", capture_output=True, check=True, env=environment)
-    printed = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", done.stderr)
+    command = [sys.executable, "-m", "eigenveil.cli", "local", "aggregate", "--protocol", str(protocol)]
+    done = subprocess.run(command, input=encoded + b"junk\n", capture_output=True, check=True)
     assert done.stdout == b""
-    assert b"301 reports" in printed
-    assert b"300 reports accepted" in printed
-    assert b"1 refused: malformed" in printed
+    assert b"300 reports accepted" in done.stderr
+    assert b"1 refused: malformed" in done.stderr
 
 
 def test_merging_shards(tmp_path, protocol):
-    states = []
+    saved = []
     for shard in range(2):
-        reports, state = tmp_path / f"{shard}.txt", tmp_path / f"{shard}.db"
+        reports, totals = tmp_path / f"{shard}.txt", tmp_path / f"{shard}.npz"
         invoke("encode", protocol, rows_file(tmp_path, n=10), "--header", "--output", reports)
-        invoke("aggregate", reports, "--protocol", protocol, "--state", state)
-        states.append(state)
-    total = tmp_path / "total.db"
-    output = invoke("aggregate", "--protocol", protocol, "--state", total, "--merge", states[0], "--merge", states[1])
+        invoke("aggregate", reports, "--protocol", protocol, "--totals", totals)
+        saved.append(totals)
+    total = tmp_path / "total.npz"
+    output = invoke("aggregate", "--merge", saved[0], "--merge", saved[1], "--totals", total)
     assert "20 reports accepted" in output
-    with Aggregator.open(total) as collection:
-        assert collection.n_reports == 20
-    invoke("aggregate", "--state", total, "--merge", states[0], fails=EigenveilError)
+    assert Aggregate.load(total).n_reports == 20
+    invoke("aggregate", "--merge", total, "--merge", saved[0], fails=InvalidDataError)
+    invoke("aggregate", "--merge", total, "--totals", total, fails=InvalidParameterError)
+
+
+def test_reports_in_a_parquet_file(tmp_path, protocol):
+    frame = pd.DataFrame({"payload": encode_many(LocalProtocol.load(protocol), np.ones((5, 4)))})
+    frame.to_parquet(tmp_path / "reports.parquet")
+    words = ("aggregate", tmp_path / "reports.parquet", "--protocol", protocol)
+    assert "5 reports accepted" in invoke(*words, "--column", "payload")
+    invoke(*words, fails=InvalidDataError)
 
 
 def test_one_sentence_for_what_goes_wrong(tmp_path, protocol):

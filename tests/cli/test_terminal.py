@@ -18,8 +18,7 @@ from rich.console import Console
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.cli import app, options
 from eigenveil.cli.terminal import standard_input
-from eigenveil.local import Aggregator, LocalProtocol, encode_many
-from eigenveil.local.wire import to_line
+from eigenveil.local import LocalProtocol
 from helpers import command_result, invoked
 
 # It clears the screen, in two ways; writes from right to left; rings.
@@ -173,26 +172,6 @@ def test_a_signal_that_is_held_lets_the_read_go_on(monkeypatch):
                 assert stream.read() == b"rows"  # whose end is there once the handler has run
         finally:
             signal.signal(signal.SIGUSR1, before)
-
-
-def test_a_signal_to_aggregate_keeps_what_was_counted(tmp_path):
-    protocol, state = LocalProtocol(2, 1.0), tmp_path / "state"
-    (tmp_path / "protocol.json").write_text(protocol.to_json())
-    reports = encode_many(protocol, [[1.0, 0.0]] * 2500)  # a batch, and some of the next
-
-    def counted():
-        if not state.exists():
-            return 0
-        with Aggregator.open(state) as collection:
-            return collection.n_reports
-
-    words = ("local", "aggregate", "--protocol", tmp_path / "protocol.json", "--state", state)
-    code, told = signalled(signal.SIGTERM, counted, *words, given=b"".join(map(to_line, reports)))
-    assert code == 143
-    assert told.startswith("eigenveil: interrupted;")
-    assert told.count("\n") == 1
-    assert counted() == 2000
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["protocol.json", "state"]
 
 
 # Files of which nobody knows the end.

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from eigenveil import load_release
 from eigenveil.cli.local import local_app
-from eigenveil.local import Aggregator, encode
+from eigenveil.local import Aggregate, LocalProtocol, aggregate, encode
 from eigenveil.local.wire import to_line
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how_to" / "collect_from_devices.md"
@@ -47,16 +47,15 @@ def run_command(line: str) -> str:
 
 
 def wait_for_reports(folder: Path, count: int, *running: subprocess.Popen) -> None:
-    """Wait until the collection holds `count` reports; a process that died instead fails the test."""
+    """Wait until `count` reports are stored; a process that died instead fails the test."""
     while True:
         if any(process.poll() is not None for process in running):
             for process in running:  # what still runs would never end, and the test would hang instead of failing
                 process.kill()
             pytest.fail(str([process.communicate() for process in running]))
-        if (folder / "collection").exists() and (folder / "address.txt").exists():
-            with Aggregator.open(folder / "collection") as collection:
-                if collection.n_reports >= count:
-                    return
+        stored = folder / "reports.txt"
+        if (folder / "address.txt").exists() and stored.exists() and len(stored.read_bytes().split()) >= count:
+            return
         time.sleep(0.02)
 
 
@@ -66,7 +65,7 @@ def test_the_guide_runs_with_a_server_that_is_killed_midway(tmp_path, monkeypatc
     for block in blocks("python"):
         name = re.match(r"# (\w+\.py)\n", block)
         (tmp_path / name[1]).write_text(block, encoding="utf-8")
-    params, aggregate = (block.strip() for block in blocks("bash"))
+    params, merging = (block.strip() for block in blocks("bash"))
     shown = run_command(params)
     assert "4-DP (pure)" in shown
 
@@ -83,27 +82,28 @@ def test_the_guide_runs_with_a_server_that_is_killed_midway(tmp_path, monkeypatc
 
     printed = finish(start(tmp_path, "analyst.py"))
     assert printed.startswith(f"{DEVICES} reports")
-    # What the server holds is the exact sum of what the devices sent: nothing lost, nothing counted twice.
+    # What the files hold is the exact sum of what the devices sent: nothing lost, nothing counted twice.
     sent = [bytes.fromhex(line) for line in (tmp_path / "sent.log").read_text().split()]
     assert len(sent) == DEVICES
-    with Aggregator.open(tmp_path / "collection") as collection:
-        whole = Aggregator(collection.protocol)
-        whole.add_many(sent)
-        assert collection.n_reports == DEVICES
-        assert (collection.totals.sums == whole.totals.sums).all()
-        assert collection.totals.ones == whole.totals.ones
-        assert set(collection.refused) <= {"repeated"}
+    protocol = LocalProtocol.load("protocol.json")
+    stored, whole = aggregate(protocol, "reports.txt"), aggregate(protocol, sent)
+    assert stored.n_reports == DEVICES
+    assert (stored.totals.sums == whole.totals.sums).all()
+    assert stored.totals.ones == whole.totals.ones
+    assert set(stored.refused) <= {"repeated"}
     release = load_release(tmp_path / "release.npz")
     assert release.guarantee.epsilon == 4.0
     assert release.guarantee.is_private
     assert np.allclose(release.covariance, whole.release().covariance)
 
     # A file with the same reports again and a few new ones, by the command line of the guide.
-    more = [*sent[:10], *(encode(whole.protocol, np.ones(8)) for _ in range(5))]
+    more = [*sent[:10], *(encode(protocol, np.ones(8)) for _ in range(5))]
     (tmp_path / "more-reports.txt").write_bytes(b"".join(map(to_line, more)))
-    run_command(aggregate)
-    with Aggregator.open(tmp_path / "collection") as collection:
-        assert collection.n_reports == DEVICES + 5
+    for command in merging.splitlines():
+        run_command(command)
+    found = Aggregate.load("tuesday.npz")
+    assert found.n_reports == DEVICES + 5
+    assert found.refused["repeated"] >= 10
 
 
 def test_the_plan_of_the_guide_runs(capsys):

@@ -1,4 +1,4 @@
-"""Several threads at one estimator, one file, one ledger and one collection; and children of a forked process."""
+"""Several threads at one estimator, one file and one ledger; and children of a forked process."""
 
 import os
 import threading
@@ -12,7 +12,6 @@ from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import base
 from eigenveil.files import whole_file
 from eigenveil.guarantee import Guarantee
-from eigenveil.local import Aggregator, CollectionError, LocalProtocol, Refusal, encode_many
 from eigenveil.sampling.randomness import secure_generator
 from helpers import assert_one_sentence, in_child, start_child
 
@@ -119,26 +118,6 @@ def test_processes_that_save_a_release_to_one_name(tmp_path):
     assert [child.result() for child in children] == [None] * 4
     assert (load_release(tmp_path / "release.npz").integers["matrix"] == release.integers["matrix"]).all()
     assert len(list(tmp_path.iterdir())) == 1
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_a_collection_is_used_from_any_thread(tmp_path, kept):
-    protocol = LocalProtocol(2, 2.0)
-    reports = encode_many(protocol, [[1.0, 0.0]] * 80)
-    with Aggregator(protocol, tmp_path / "collection" if kept else None) as collection:
-        answers = at_once(lambda number: [collection.add(report) for report in reports[10 * number :][:15]])
-        outcomes = [outcome for answer in answers for outcome in answer]
-        assert outcomes.count(None) == collection.n_reports == 80
-        assert set(outcomes) == {None, Refusal.REPEATED}
-
-
-def test_a_collection_opened_by_another_process_says_so(tmp_path):
-    protocol = LocalProtocol(2, 2.0)
-    (report,) = encode_many(protocol, [[1.0, 0.0]])
-    with Aggregator(protocol, tmp_path / "collection") as collection:
-        answer = in_child(lambda: collection.add(report), expected=(CollectionError,))
-        assert_one_sentence(answer)
-        assert collection.n_reports == 0
 
 
 def forked_streams(children):

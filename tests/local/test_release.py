@@ -9,7 +9,7 @@ from eigenveil import load_release
 from eigenveil.errors import InvalidParameterError
 from eigenveil.estimators import local_pca as estimator_module
 from eigenveil.estimators.local_pca import LocalPCA, LocalSparsePCA
-from eigenveil.local import Aggregator, LocalProtocol, encode_many, mechanism_of, simulate
+from eigenveil.local import LocalProtocol, aggregate, encode_many, mechanism_of, simulate
 from eigenveil.mechanisms.local import LOCAL_MECHANISMS
 from eigenveil.releases.origin import ComponentsRequest, SparseRequest
 from helpers import refused
@@ -99,8 +99,7 @@ def test_shift_and_scale_of_the_protocol_are_part_of_the_units():
 
 def test_a_collection_and_its_file(tmp_path):
     protocol = LocalProtocol(6, 8.0, norm_bound=1.5)
-    collection = Aggregator(protocol)
-    collection.add_many([*encode_many(protocol, rows_for(200)), b"junk"])
+    collection = aggregate(protocol, [*encode_many(protocol, rows_for(200)), b"junk"])
     release = collection.release(n_components=2)
     assert not release.origin.collection.simulated
     assert release.origin.row_rule.reach_squared == 1.5**2

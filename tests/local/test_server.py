@@ -1,32 +1,26 @@
-"""The Aggregator: exact sums, refusals, merging, crashes; and the bound of the shuffler."""
+"""Reports are added up exactly and once, from files, tables and streams; totals are saved and merged; the shuffler."""
 
+import base64
 import io
 import os
-import sqlite3
-import time
 import tracemalloc
+import zlib
 
+import dask.dataframe
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import stats
 
-from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.local import (
-    Aggregator,
-    CollectionError,
-    LocalProtocol,
-    Refusal,
-    encode,
-    encode_many,
-    mechanism_of,
-    shuffled_guarantee,
-)
-from eigenveil.local import server as server_module
-from eigenveil.local.client import on_grid
+from eigenveil import load_release
+from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError, ReleaseFileError
+from eigenveil.local import Aggregate, LocalProtocol, aggregate, encode, encode_many, mechanism_of, shuffled_guarantee
 from eigenveil.local.protocol import shuffled_epsilon
 from eigenveil.local.wire import HEADER_BYTES, pack, to_line, unpack
 from eigenveil.mechanisms.local import LOCAL_MECHANISMS
-from helpers import refused, start_child
+from helpers import refused
 
 ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_MECHANISMS.items()}
 
@@ -40,9 +34,10 @@ def reports_for(protocol: LocalProtocol, n: int, seed: int = 1) -> list[bytes]:
     return encode_many(protocol, generator.standard_normal((n, protocol.n_features)), generator)
 
 
-def same(first: Aggregator, second: Aggregator) -> bool:
+def same(first: Aggregate, second: Aggregate) -> bool:
     a, b = first.totals, second.totals
-    return bool((a.sums == b.sums).all()) and (a.ones, a.n_reports, a.n_seeded) == (b.ones, b.n_reports, b.n_seeded)
+    counts = (a.ones, a.n_reports, a.n_seeded) == (b.ones, b.n_reports, b.n_seeded)
+    return counts and bool((a.sums == b.sums).all()) and first.identifiers == second.identifiers
 
 
 def forged(protocol: LocalProtocol, payload: np.ndarray) -> bytes:
@@ -52,15 +47,17 @@ def forged(protocol: LocalProtocol, payload: np.ndarray) -> bytes:
 
 
 @pytest.mark.parametrize("mechanism", ALL)
-def test_sums_are_exact_in_any_order_and_batch(mechanism):
+def test_sums_are_exact_in_any_order(mechanism):
     protocol = protocol_for(mechanism)
     reports = reports_for(protocol, 200)
-    together, apart, backwards = (Aggregator(protocol) for _ in range(3))
-    assert together.add_many(reports).accepted == 200
-    assert all(apart.add(report) is None for report in reports)
-    backwards.add_stream(io.BytesIO(b"".join(to_line(report) for report in reversed(reports))))
+    together = aggregate(protocol, reports)
+    apart = None
+    for report in reports:
+        apart = aggregate(protocol, [report], earlier=apart)
+    assert together.n_reports == 200
     assert same(together, apart)
-    assert same(together, backwards)
+    assert same(together, aggregate(protocol, reversed(reports)))
+    assert same(together, aggregate(protocol, reports[:90]) + aggregate(protocol, reports[90:]))
     # The obvious sum, in Python's own integers.
     batch = unpack(reports, protocol.tag, mechanism_of(protocol).payload_bytes)
     expected = np.zeros((mechanism_of(protocol).n_matrices, 5, 5), dtype=object)
@@ -69,108 +66,135 @@ def test_sums_are_exact_in_any_order_and_batch(mechanism):
     assert (together.totals.sums == expected).all()
 
 
+def kept_in(place: str, reports: list[bytes], folder):
+    """The reports as they are kept in a kind of file or table."""
+    text = [base64.b64encode(report).decode() for report in reports]
+    half = len(reports) // 2
+    match place:
+        case "files":
+            for name, part in (("a", reports[:half]), ("b", reports[half:])):
+                (folder / name).write_bytes(b"".join(map(to_line, part)))
+            return [folder / "a", str(folder / "b")]
+        case "stream":
+            return io.BytesIO(b"".join(map(to_line, reports)))
+        case "parquet":
+            pd.DataFrame({"report": reports, "received": range(len(reports))}).to_parquet(folder / "reports.parquet")
+            return folder / "reports.parquet"
+        case "pandas":
+            return pd.DataFrame({"received": range(len(reports)), "report": reports})
+        case "pandas column of text":
+            return pd.Series(text)
+        case "polars":
+            return pl.DataFrame({"report": reports})
+        case "arrow":
+            return pa.table({"report": text})
+        case "dask":
+            return dask.dataframe.from_pandas(pd.DataFrame({"report": text}), npartitions=3)
+        case "dask column":
+            return dask.dataframe.from_pandas(pd.DataFrame({"report": text}), npartitions=3)["report"]
+        case "array of bytes":
+            return np.array(reports)  # NumPy strips zeros at the end of an entry when it gives it
+        case "array of numbers":
+            return np.array([list(report) for report in reports], dtype=np.uint8)
+        case "generator":
+            return iter(reports)
+
+
+PLACES = (
+    "files", "stream", "parquet", "pandas", "pandas column of text", "polars", "arrow", "dask", "dask column",
+    "array of bytes", "array of numbers", "generator",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_reports_are_read_from_where_they_are_kept(place, tmp_path):
+    protocol = protocol_for()
+    reports = reports_for(protocol, 600)
+    found = aggregate(protocol, kept_in(place, reports, tmp_path))
+    assert same(found, aggregate(protocol, reports))
+    assert found.refused == {}
+
+
+def test_what_is_no_report_in_a_column_is_counted_as_malformed():
+    protocol = protocol_for()
+    good = reports_for(protocol, 2)
+    column = pd.Series([good[0], None, 3.5, float("nan"), "not base64!", "\ud800", good[1]], dtype=object)
+    found = aggregate(protocol, column)
+    assert (found.n_reports, found.refused) == (2, {"malformed": 5})
+    with refused(InvalidDataError):
+        aggregate(protocol, pd.DataFrame({"other": good}))
+    assert aggregate(protocol, pd.DataFrame({"other": good}), column="other").n_reports == 2
+
+
 @pytest.mark.parametrize("mechanism", ALL)
-def test_merging_is_exact_and_refuses_overlap(mechanism, tmp_path):
+def test_merged_totals_never_count_a_report_twice(mechanism, tmp_path):
     protocol = protocol_for(mechanism)
     reports = reports_for(protocol, 60)
-    whole, first, second = Aggregator(protocol), Aggregator(protocol), Aggregator(protocol, tmp_path / "second.db")
-    whole.add_many([*reports, b"junk"])
-    first.add_many(reports[:25])
-    second.add_many([*reports[25:], b"junk"])
-    assert same(first + second, whole)
-    assert same(second + first, whole)
-    assert (first + second).refused == {"malformed": 1}
-    merged = first + second
-    assert merged.add(reports[3]) is Refusal.REPEATED
-    second.add(reports[0])
-    before = first.totals
-    with refused(CollectionError):
-        first.merge(second)
-    assert (first.totals.sums == before.sums).all()
-    assert first.add(reports[30]) is None  # the refused merge left no identifiers behind
-    with refused(CollectionError):
-        first.merge(first)
-    with refused(CollectionError):
-        first.merge(Aggregator(protocol_for(mechanism, purpose="other")))
+    first, second = aggregate(protocol, reports[:25]), aggregate(protocol, [*reports[25:], b"junk"])
+    path = second.save(tmp_path / "second.npz")
+    back = Aggregate.load(path)
+    assert same(back, second)
+    assert (back.protocol, back.refused) == (protocol, {"malformed": 1})
+    assert path.read_bytes() == back.save(tmp_path / "again.npz").read_bytes()
+    whole = first + back
+    assert same(whole, aggregate(protocol, reports))
+    assert same(back + first, whole)
+    assert whole.refused == {"malformed": 1}
+    for overlapping in (first, aggregate(protocol, [reports[30]])):
+        with refused(InvalidDataError):
+            whole + overlapping
+    again = aggregate(protocol, [*reports[20:30], encode(protocol, np.ones(5))], earlier=back)
+    assert (again.n_reports, again.refused) == (41, {"malformed": 1, "repeated": 5})
+    other = aggregate(protocol_for(mechanism, purpose="other"), [])
+    for attempt in (lambda: first + other, lambda: aggregate(protocol, [], earlier=other)):
+        with refused(InvalidDataError):
+            attempt()
     with pytest.raises(TypeError):
         first + 3
 
 
-def test_a_collection_without_reports_adds_no_refusals_however_often_it_is_merged():
-    """Nothing tells that it was merged before; what has reports is refused the second time, with its refusals."""
+def test_saved_totals_that_were_changed_are_refused(tmp_path):
     protocol = protocol_for()
-    reports = reports_for(protocol, 4)
-    collection, shard = Aggregator(protocol), Aggregator(protocol)
-    collection.add_many([*reports[:2], b"junk"])
-    shard.add_many([b"junk", b"more junk"])
-    for _ in range(3):
-        collection.merge(shard)
-    assert (collection.n_reports, collection.refused) == (2, {"malformed": 1})
-    shard.add_many([*reports[2:], b"junk"])
-    collection.merge(shard)
-    assert (collection.n_reports, collection.refused) == (4, {"malformed": 4})
-    with refused(CollectionError):
-        collection.merge(shard)
-    assert (collection.n_reports, collection.refused) == (4, {"malformed": 4})
+    found = aggregate(protocol, reports_for(protocol, 4))
+    whole = found.save(tmp_path / "totals.npz").read_bytes()
+    for place in np.random.default_rng().choice(len(whole), 60, replace=False):
+        changed = bytearray(whole)
+        changed[place] ^= 4
+        (tmp_path / "changed.npz").write_bytes(changed)
+        with refused(ReleaseFileError):
+            Aggregate.load(tmp_path / "changed.npz")
+    release = found.release().save(tmp_path / "release.npz")
+    for path, load in ((release, Aggregate.load), (tmp_path / "totals.npz", load_release), (tmp_path, Aggregate.load)):
+        with refused(ReleaseFileError):
+            load(path)
+    with refused(InvalidDataError):
+        aggregate(protocol, []).save(tmp_path / "nothing.npz")
 
 
-def test_seeded_reports_are_refused_where_the_server_says_so(tmp_path):
-    protocol, path = protocol_for(), tmp_path / "collection.db"
+def test_seeded_reports_are_refused_where_the_server_says_so():
+    protocol = protocol_for()
     seeded, private = reports_for(protocol, 3), encode_many(protocol, np.ones((2, 5)))
-    strict, open_to_all = Aggregator(protocol, path, refuse_seeded=True), Aggregator(protocol)
-    assert strict.add(seeded[0]) is Refusal.SEEDED
-    tally = strict.add_many([*seeded, *private])
-    assert (tally.accepted, tally.refused) == (2, {"seeded": 3})
-    assert strict.totals.n_seeded == 0
+    strict = aggregate(protocol, [*seeded, *private], refuse_seeded=True)
+    assert (strict.n_reports, strict.refused, strict.totals.n_seeded) == (2, {"seeded": 3}, 0)
     assert not strict.release().guarantee.reproducible
-    assert strict.release().origin.collection.refused == {"seeded": 4}
     # The control: by default they count, and mark the release.
-    open_to_all.add_many(seeded)
-    assert open_to_all.release().guarantee.reproducible
-    with refused(CollectionError):
-        strict.merge(open_to_all)
-    with refused(CollectionError):
-        strict + open_to_all
-    assert strict.n_reports == 2
-    strict.close()
-    with Aggregator.open(path, refuse_seeded=True) as again:
-        assert again.add(seeded[1]) is Refusal.SEEDED
-    with Aggregator.open(path) as again:
-        assert again.add(seeded[1]) is None
+    assert aggregate(protocol, seeded).release().guarantee.reproducible
+    assert (strict + aggregate(protocol, seeded)).release().guarantee.reproducible
     for odd in (None, 1, "yes"):
         with refused(InvalidParameterError):
-            Aggregator(protocol, tmp_path / "none.db", refuse_seeded=odd)
-    assert not (tmp_path / "none.db").exists()
+            aggregate(protocol, [], refuse_seeded=odd)
 
 
-@pytest.mark.parametrize("odd", [None, 5, 2.5, "text", [1], object()])
-def test_wrong_types_are_told_in_one_sentence(odd, tmp_path):
+@pytest.mark.parametrize("odd", [None, 5, 2.5, [1], object(), b"a report", np.zeros(3), io.StringIO("text")])
+def test_wrong_types_are_told_in_one_sentence(odd):
     protocol = protocol_for()
-    collection = Aggregator(protocol)
-    report = reports_for(protocol, 1)[0]
-    calls = {
-        InvalidParameterError: [
-            lambda: Aggregator(odd),
-            lambda: Aggregator(protocol, [odd]),
-            lambda: Aggregator.open([odd]),
-            lambda: Aggregator.open(None),
-            lambda: collection.merge(odd),
-            lambda: collection.add_file([odd]),
-        ],
-        InvalidDataError: [
-            lambda: collection.add(odd),
-            lambda: collection.add_many([report, odd]),
-            lambda: collection.add_many(odd),
-            lambda: collection.add_stream(odd),
-            lambda: collection.add_stream(io.StringIO("text")),
-        ],
-    }
-    for kind, wrong in calls.items():
-        for call in wrong:
-            with refused(kind):
-                call()
-    assert collection.n_reports == 0
-    assert collection.add(bytearray(report)) is None
+    with refused(InvalidParameterError):
+        aggregate(odd, [])
+    if odd is not None:
+        with refused(InvalidParameterError):
+            aggregate(protocol, [], earlier=odd)
+    with refused(InvalidDataError):
+        aggregate(protocol, odd)
 
 
 def test_a_second_report_of_the_same_identifier_is_refused_whatever_it_says():
@@ -180,13 +204,10 @@ def test_a_second_report_of_the_same_identifier_is_refused_whatever_it_says():
     batch = unpack(reports, protocol.tag, mechanism_of(protocol).payload_bytes)
     again = pack(protocol.tag, False, batch.ids[:1], batch.payloads[1:])[0]
     assert again not in reports
-    collection = Aggregator(protocol)
-    assert [collection.add(report) for report in (reports[0], again)] == [None, Refusal.REPEATED]
-    assert (collection.n_reports, collection.refused) == (1, {"repeated": 1})
-    other = Aggregator(protocol)
-    other.add(again)
-    with refused(CollectionError):
-        collection.merge(other)
+    found = aggregate(protocol, [reports[0], again])
+    assert (found.n_reports, found.refused) == (1, {"repeated": 1})
+    with refused(InvalidDataError):
+        found + aggregate(protocol, [again])
 
 
 @pytest.mark.parametrize("mechanism", ALL)
@@ -198,40 +219,39 @@ def test_every_refusal_has_its_reason_and_count(mechanism):
     far = np.full(mechanism_of(protocol).payload_bytes, 0x7F, dtype=np.uint8)
     cases = [
         (good[0], None),
-        (good[0], Refusal.REPEATED),
-        (b"", Refusal.MALFORMED),
-        (good[1][:-1], Refusal.MALFORMED),
-        (bytes(damaged), Refusal.MALFORMED),
-        (good[1] + b"\0", Refusal.MALFORMED),
-        (reports_for(protocol_for(mechanism, purpose="other"), 1)[0], Refusal.FOREIGN),
-        (reports_for(protocol_for(mechanism, d=9), 1)[0], Refusal.FOREIGN),
-        (forged(protocol, far), Refusal.OUT_OF_RANGE),
+        (good[0], "repeated"),
+        (b"", "malformed"),
+        (good[1][:-1], "malformed"),
+        (bytes(damaged), "malformed"),
+        (good[1] + b"\0", "malformed"),
+        (reports_for(protocol_for(mechanism, purpose="other"), 1)[0], "foreign"),
+        (reports_for(protocol_for(mechanism, d=9), 1)[0], "foreign"),
+        (forged(protocol, far), "out_of_range"),
         (good[2], None),
     ]
-    one_by_one, at_once = Aggregator(protocol), Aggregator(protocol)
-    assert [one_by_one.add(report) for report, _ in cases] == [reason for _, reason in cases]
-    tally = at_once.add_many(report for report, _ in cases)
+    for report, reason in cases[1:]:
+        found = aggregate(protocol, [report], earlier=aggregate(protocol, good[:1]))
+        assert found.refused == ({} if reason is None else {reason: 1})
+    at_once = aggregate(protocol, [report for report, _ in cases])
     expected = {"malformed": 4, "foreign": 2, "repeated": 1, "out_of_range": 1}
-    assert tally.accepted == at_once.n_reports == 2
-    assert dict(tally.refused) == at_once.refused == one_by_one.refused == expected
-    assert same(one_by_one, at_once)
+    assert (at_once.n_reports, at_once.refused) == (2, expected)
     assert at_once.release().origin.collection.refused == expected
 
 
 def test_out_of_range_directions():
     protocol = protocol_for("double_cap")
-    collection = Aggregator(protocol)
     unit = np.array([32767, 0, 0, 0, 0], dtype="<i2")
-    for vector, bit, outcome in [
-        (unit, 0, None),
-        (unit, 2, Refusal.OUT_OF_RANGE),
-        (unit // 2, 0, Refusal.OUT_OF_RANGE),
-        (np.full(5, 32767, dtype="<i2"), 1, Refusal.OUT_OF_RANGE),
-        (np.zeros(5, dtype="<i2"), 1, Refusal.OUT_OF_RANGE),
-        (np.full(5, -32768, dtype="<i2"), 1, Refusal.OUT_OF_RANGE),
+    for vector, bit, accepted in [
+        (unit, 0, True),
+        (unit, 2, False),
+        (unit // 2, 0, False),
+        (np.full(5, 32767, dtype="<i2"), 1, False),
+        (np.zeros(5, dtype="<i2"), 1, False),
+        (np.full(5, -32768, dtype="<i2"), 1, False),
     ]:
         payload = np.append(vector.view(np.uint8), np.uint8(bit))
-        assert collection.add(forged(protocol, payload)) is outcome
+        found = aggregate(protocol, [forged(protocol, payload)])
+        assert found.refused == ({} if accepted else {"out_of_range": 1})
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -251,177 +271,69 @@ def test_pull_of_a_poisoned_report_is_bounded(name, row_norms):
         worst = [np.trunc(entries).astype("<i4").view(np.uint8)]
     pulls = []
     for payload in worst:
-        collection = Aggregator(protocol)
-        assert collection.add(forged(protocol, payload)) is None
-        pulls.append(np.linalg.norm(mechanism.estimate(collection.totals)))
+        found = aggregate(protocol, [forged(protocol, payload)])
+        assert found.n_reports == 1
+        pulls.append(np.linalg.norm(mechanism.estimate(found.totals)))
     assert max(pulls) <= mechanism.pull * (1 + 2e-4)  # a quantized direction may be longer by 1e-4
     assert max(pulls) >= mechanism.pull * 0.9  # and the bound is no idle one
 
 
-def test_streams_with_junk_never_stop(tmp_path):
+def test_files_with_junk_never_stop(tmp_path):
     protocol = protocol_for()
     lines = [to_line(report) for report in reports_for(protocol, 20)]
     junk = [b"\n", b"not base64!\n", b"=" * 300_000 + b"\n", b"\xff\x00\xfe\n", b"QUJD\n"]
     mixed = b"".join(line + junk[number % len(junk)] for number, line in enumerate(lines))
     path = tmp_path / "reports.txt"
     path.write_bytes(mixed + lines[0].rstrip() + b"\n" + b"x" * 200_000)
-    seen = []
-    collection = Aggregator(protocol)
-    tally = collection.add_file(path, lambda count, taken: seen.append((count, taken)))
-    assert tally.accepted == 20
-    assert tally.refused == {"malformed": 17, "repeated": 1}  # an empty line is no report and counts as nothing
-    assert sum(count for count, _ in seen) == 38
-    with refused(InvalidDataError):
-        collection.add_file(tmp_path / "nowhere.txt")
+    found = aggregate(protocol, path)
+    assert found.n_reports == 20
+    assert found.refused == {"malformed": 17, "repeated": 1}  # an empty line is no report and counts as nothing
+    (tmp_path / "damaged.parquet").write_bytes(b"PAR1" + bytes(50))
+    for missing in (tmp_path / "nowhere.txt", tmp_path, tmp_path / "damaged.parquet"):
+        with refused(InvalidDataError):
+            aggregate(protocol, missing)
+
+
+def mutated(report, rng):
+    changed = bytearray(report)
+    for _ in range(int(rng.integers(1, 4))):
+        changed[int(rng.integers(len(changed)))] ^= int(rng.integers(1, 256))
+    if rng.random() < 0.3:
+        changed = changed[: int(rng.integers(len(changed)))] + rng.bytes(int(rng.integers(0, 9)))
+    if len(changed) > 4 and rng.random() < 0.7:  # with a checksum that is right
+        changed[-4:] = zlib.crc32(bytes(changed[:-4])).to_bytes(4, "little")
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("times", [1000, pytest.param(250_000, marks=pytest.mark.heavy)])
+def test_mutated_reports_are_counted_by_reason(times, noted):
+    rng, protocol = np.random.default_rng(), protocol_for(d=2)
+    sent = encode_many(protocol, [[1.0, 0.0]] * 50)
+    found = aggregate(protocol, (mutated(sent[number % 50], rng) for number in range(times)))
+    assert found.n_reports + sum(found.refused.values()) == times
+    # What was accepted is in range: no report pulls more than one may.
+    assert np.abs(found.totals.sums).max() <= found.n_reports * 2**32
+    assert {"malformed", "foreign"} <= found.refused.keys()
+    noted("changed reports", times)
 
 
 def test_release_carries_guarantee_and_origin():
     protocol = protocol_for(norm_bound=3.0)
-    collection = Aggregator(protocol)
     with refused(InvalidDataError):
-        collection.release()
-    collection.add_many(encode_many(protocol, np.ones((40, 5))))
-    release = collection.release(n_components=2)
+        aggregate(protocol, []).release()
+    found = aggregate(protocol, encode_many(protocol, np.ones((40, 5))))
+    release = found.release(n_components=2)
     assert release.components.shape == (2, 5)
     assert release.guarantee.epsilon == 2.0
     assert release.guarantee.is_private
     assert "Local model" in release.guarantee.assumptions[-1]
     assert release.origin.collection.fingerprint == protocol.fingerprint
     assert release.n_rows == 40
-    np.testing.assert_allclose(release.covariance, 9 * mechanism_of(protocol).estimate(collection.totals))
-    collection.add(encode(protocol, np.ones(5), np.random.default_rng(0)))
-    assert not collection.release().guarantee.is_private  # one seeded report marks the whole
+    np.testing.assert_allclose(release.covariance, 9 * mechanism_of(protocol).estimate(found.totals))
+    seeded = encode(protocol, np.ones(5), np.random.default_rng(0))
+    assert not aggregate(protocol, [seeded], earlier=found).release().guarantee.is_private  # one marks the whole
     with refused(InvalidParameterError):
-        collection.release(n_components=6)
-
-
-def test_resume_keeps_everything(tmp_path):
-    protocol, path = protocol_for(), tmp_path / "collection.db"
-    reports = reports_for(protocol, 30)
-    with Aggregator(protocol, path) as collection:
-        collection.add_many([*reports[:20], b"junk"])
-    with Aggregator.open(path) as collection:
-        assert collection.protocol == protocol
-        assert collection.add_many(reports).accepted == 10
-        assert collection.refused == {"malformed": 1, "repeated": 20}
-        whole = Aggregator(protocol)
-        whole.add_many(reports)
-        assert same(collection, whole)
-    with refused(CollectionError):
-        Aggregator(protocol_for(purpose="other"), path)
-    with refused(CollectionError):
-        Aggregator.open(tmp_path / "nothing.db")
-    with sqlite3.connect(tmp_path / "other.db") as connection:
-        connection.execute("CREATE TABLE mine (x)")
-    connection.close()
-    before = (tmp_path / "other.db").read_bytes()
-    with refused(CollectionError):
-        Aggregator(protocol, tmp_path / "other.db")
-    assert (tmp_path / "other.db").read_bytes() == before
-    (tmp_path / "text.db").write_text("this is no database, and long enough to be looked at" * 100)
-    with refused(CollectionError):
-        Aggregator.open(tmp_path / "text.db")
-
-
-def test_two_processes_may_add_to_one_collection(tmp_path):
-    protocol, path = protocol_for(), tmp_path / "collection.db"
-    reports = reports_for(protocol, 80)
-    Aggregator(protocol, path).close()
-
-    def add(part):
-        with Aggregator.open(path) as collection:
-            return [collection.add(report) for report in part].count(None)
-
-    children = [start_child(lambda part=part: add(part)) for part in (reports[:50], reports[30:])]
-    assert sum(child.result() for child in children) == 80
-    with Aggregator.open(path) as collection:
-        whole = Aggregator(protocol)
-        whole.add_many(reports)
-        assert same(collection, whole)
-
-
-@pytest.mark.heavy
-def test_a_kill_at_any_moment_loses_nothing_and_counts_nothing_twice(tmp_path):
-    """A server killed again and again, its clients sending all again each time."""
-    protocol, path = protocol_for(), tmp_path / "collection.db"
-    reports = reports_for(protocol, 120)
-    Aggregator(protocol, path).close()
-    acknowledged = tmp_path / "acknowledged"
-    acknowledged.touch()
-
-    def serve():
-        with Aggregator.open(path) as collection, open(acknowledged, "ab", buffering=0) as log:
-            for number, report in enumerate(reports):
-                if collection.add(report) is None:
-                    log.write(bytes([number]))
-
-    for goal in (5, 20, 45, 80):
-        child = start_child(serve)
-        while len(acknowledged.read_bytes()) < goal:
-            time.sleep(0.001)
-        assert child.kill()
-        with Aggregator.open(path) as collection:
-            # Everything acknowledged is there; at most one report was committed and not yet acknowledged.
-            log = acknowledged.read_bytes()
-            assert len(set(log)) == len(log)
-            assert 0 <= collection.n_reports - len(log) <= 4
-            assert all(collection.add(reports[number]) is Refusal.REPEATED for number in log)
-    start_child(serve).result()
-    with Aggregator.open(path) as collection:
-        whole = Aggregator(protocol)
-        whole.add_many(reports)
-        assert same(collection, whole)
-
-
-@pytest.mark.heavy
-def test_many_kills_lose_no_acknowledged_report(tmp_path):
-    protocol, path, log = protocol_for(), tmp_path / "collection.db", tmp_path / "acknowledged"
-    rng, known, kills = np.random.default_rng(), 0, 230
-    Aggregator(protocol, path).close()
-
-    def serve(reports):
-        with Aggregator.open(path) as collection, open(log, "ab", buffering=0) as acknowledged:
-            for report in reports:
-                assert collection.add(report) is None
-                acknowledged.write(b".")
-
-    for kill in range(kills):
-        reports = reports_for(protocol, 400, seed=kill)
-        log.write_bytes(b"")
-        child, goal = start_child(lambda reports=reports: serve(reports)), int(rng.integers(205, 300))
-        while log.stat().st_size < goal:
-            time.sleep(0.001)
-        assert child.kill()
-        seen = log.stat().st_size
-        with Aggregator.open(path) as collection:
-            assert seen <= collection.n_reports - known <= seen + 1  # one may be counted and not yet acknowledged
-            known = collection.n_reports
-            assert collection.add_many(reports[:seen]).refused == {"repeated": seen}
-    assert known > 47_000
-
-
-def test_a_failed_batch_leaves_no_trace(monkeypatch):
-    protocol = protocol_for()
-    reports = reports_for(protocol, 10)
-    collection = Aggregator(protocol)
-    collection.add_many(reports[:4])
-    monkeypatch.setattr(type(mechanism_of(protocol)), "fold", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        collection.add_many(reports[4:])
-    monkeypatch.undo()
-    assert collection.n_reports == 4
-    assert collection.add_many(reports).accepted == 6
-
-
-def test_a_collection_that_cannot_be_written_says_so(tmp_path):
-    protocol, path = protocol_for(), tmp_path / "collection.db"
-    report = reports_for(protocol, 1)[0]
-    with Aggregator(protocol, path) as collection:
-        collection._store.connection.execute("PRAGMA query_only = 1")
-        with refused(CollectionError):
-            collection.add(report)
-        collection._store.connection.execute("PRAGMA query_only = 0")
-        assert collection.add(report) is None
+        found.release(n_components=6)
 
 
 def test_capacity_is_checked_before_adding():
@@ -431,31 +343,30 @@ def test_capacity_is_checked_before_adding():
         mechanism_of(protocol).check_capacity(2**33)
 
 
-def test_memory_does_not_grow_with_the_reports(monkeypatch):
-    monkeypatch.setattr(server_module, "_BATCH_REPORTS", 200)
-    protocol = protocol_for()
-    generator = np.random.default_rng(0)
+def test_memory_grows_with_the_identifiers_alone():
+    protocol = LocalProtocol(300, 2.0)  # 633 bytes a report
+    reports = reports_for(protocol, 4000)
+    lines = [to_line(report) for report in reports]
 
-    def lines(n):
-        for _ in range(n // 100):
-            yield from encode_many(protocol, generator.standard_normal((100, 5)), generator)
-
-    def peak(n):
-        collection = Aggregator(protocol)
+    def peak(times):
         tracemalloc.start()
-        collection.add_many(lines(n))
-        size = tracemalloc.get_traced_memory()[1]
+        found = aggregate(protocol, io.BytesIO(b"".join(lines) * times))
+        size = tracemalloc.get_traced_memory()[1] - len(lines[0]) * len(lines) * times
         tracemalloc.stop()
+        assert found.n_reports == 4000
         return size
 
-    peak(200)
-    assert peak(4000) < 1.6 * peak(400)
+    peak(1)
+    assert peak(4) < 1.1 * peak(1)
+    tracemalloc.start()
+    held = aggregate(protocol, reports)
+    assert tracemalloc.get_traced_memory()[0] < 4000 * 160 + 8 * 300**2 + 1e5
+    tracemalloc.stop()
+    assert len(held.identifiers) == 4000
 
 
 def test_header_length_of_the_format():
-    protocol = protocol_for()
     assert HEADER_BYTES == 29
-    assert on_grid(protocol, np.zeros((1, 5))).shape == (1, 5)
 
 
 def randomized_response_delta(local: float, n: int, epsilon: float) -> float:

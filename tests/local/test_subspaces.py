@@ -9,7 +9,7 @@ from scipy import special
 
 from eigenveil.errors import InvalidParameterError
 from eigenveil.guarantee import Numerics
-from eigenveil.local import Aggregator, LocalProtocol, encode_many, mechanism_of
+from eigenveil.local import LocalProtocol, aggregate, encode_many, mechanism_of
 from eigenveil.local.client import new_ids
 from eigenveil.mechanisms.local import best_local_mechanism, directions, local_mechanism_from
 from eigenveil.mechanisms.local.directions import DIRECTION_SCALE, normal_table, orthonormal, public_bases
@@ -173,12 +173,10 @@ def test_a_text_without_a_rank_means_one_direction():
     reports = encode_many(old, rows, np.random.default_rng(1))
     # Without the fingerprint, which tells how the text is written, and the checksum over it.
     assert hashlib.sha256(b"".join(report[12:-4] for report in reports)).hexdigest()[:16] == "56c5b9fea0ba1123"
-    with Aggregator(old) as collection:
-        for report in reports:
-            assert collection.add(report) is None
-        assert collection.totals.ones == 155
-        assert digest(collection.totals.sums, "<i8") == "e7e40672b8ef4765"
-        released = collection.release()
+    found = aggregate(old, reports)
+    assert (found.n_reports, found.totals.ones) == (300, 155)
+    assert digest(found.totals.sums, "<i8") == "e7e40672b8ef4765"
+    released = found.release()
     assert released.mechanism.rank == 1
     # And a record of a release that names no rank is read with one direction.
     parameters = {name: value for name, value in old.to_dict().items() if name != "rank"}

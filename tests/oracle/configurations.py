@@ -213,14 +213,12 @@ def gate(folder: Path, *, mechanism: str, on: str, bound: dict, parameters: dict
 
 def local_reports(folder: Path, *, on: str, protocol: dict, n_components: int, seed: int) -> Any:
     """Return the release of reports that clients encoded one by one and a server added up."""
-    from eigenveil.local import Aggregator, LocalProtocol, encode_many
+    from eigenveil.local import LocalProtocol, aggregate, encode_many
 
     rows = table(on)[:300]
     agreed = LocalProtocol(rows.shape[1], **protocol)
-    with Aggregator(agreed) as collection:
-        reports = encode_many(agreed, rows, np.random.default_rng(seed))
-        collection.add_many([*reports, reports[0], b"noise"])
-        return collection.release(n_components)
+    reports = encode_many(agreed, rows, np.random.default_rng(seed))
+    return aggregate(agreed, [*reports, reports[0], b"noise"]).release(n_components)
 
 
 def local_simulation(folder: Path, *, on: str, protocol: dict, n_components: int, seed: int) -> Any:

@@ -1,10 +1,9 @@
-"""No power cut leaves a release without its spend, loses a saved release, or forgets an acknowledged report."""
+"""No power cut leaves a release without its spend, or loses a saved release."""
 
 import pytest
 
 from eigenveil.accounting import PrivacyLedger
 from eigenveil.errors import EigenveilError, ReleaseFileError
-from eigenveil.local import Aggregator, LocalProtocol, Refusal, encode_many
 from eigenveil.releases.record import load_release
 from power_cuts import can_trace, files_after, forgetful_disks, lost, recorded, write
 
@@ -30,18 +29,9 @@ for number in range({times}):
     drawn.save(folder / f"{{number}}.npz")
     event("saved")
 """
-COLLECTS = """
-from eigenveil.local import Aggregator, LocalProtocol
-collection = Aggregator(LocalProtocol(2, 1.0), folder / "collection")
-for line in {reports!r}:
-    assert collection.add(bytes.fromhex(line)) is None
-    event("counted")
-collection.close()
-"""
 CARELESS = """
-import eigenveil.accounting.ledger as book, eigenveil.local.store as state, eigenveil.files as files
+import eigenveil.accounting.ledger as book, eigenveil.files as files
 book._DURABLE = "PRAGMA synchronous = FULL"
-state._DURABLE = "PRAGMA synchronous = OFF"
 files.sync_folder = lambda path: None
 """
 
@@ -66,22 +56,6 @@ def wrong_with_fits(folder, told):
 
 
 CUTS = "disks after a power cut"
-
-
-def reports():
-    return encode_many(LocalProtocol(2, 1.0), [[1.0, 0.0]] * 4)
-
-
-def wrong_with_collection(folder, told, sent):
-    counted = told.count("counted")
-    if not counted:
-        return []
-    try:
-        with Aggregator.open(folder / "collection") as collection:
-            again = [collection.add(report) for report in sent[:counted]]
-    except EigenveilError:
-        return ["an acknowledged report is gone"]
-    return [] if again == [Refusal.REPEATED] * counted else ["an acknowledged report is gone"]
 
 
 def cut_everywhere(tmp_path, code, wrong, every=1):
@@ -112,14 +86,6 @@ def test_no_cut_leaves_a_release_without_its_spend_or_loses_a_saved_one(tmp_path
     assert disks > 200
 
 
-def test_no_cut_loses_an_acknowledged_report(tmp_path):
-    sent = reports()
-    code = COLLECTS.format(reports=[report.hex() for report in sent])
-    disks, found = cut_everywhere(tmp_path, code, lambda folder, told: wrong_with_collection(folder, told, sent))
-    assert found == {"posix": [], "ext4": []}
-    assert disks > 100
-
-
 @pytest.mark.heavy
 def test_no_cut_of_a_longer_run_leaves_a_release_without_its_spend(tmp_path, noted):
     disks, found = cut_everywhere(tmp_path, FITS.format(times=8), wrong_with_fits)
@@ -132,15 +98,6 @@ def test_control_what_is_not_synchronized_is_missed(tmp_path):
     _, found = cut_everywhere(tmp_path, CARELESS + FITS.format(times=2), wrong_with_fits, every=4)
     assert {"a release without its spend", "a saved release is gone"} <= set(found["posix"])
     assert found["ext4"]
-
-
-@pytest.mark.heavy
-def test_control_reports_that_are_not_synchronized_are_missed(tmp_path):
-    sent = reports()
-    code = CARELESS + COLLECTS.format(reports=[report.hex() for report in sent])
-    wrong = lambda folder, told: wrong_with_collection(folder, told, sent)  # noqa: E731
-    _, found = cut_everywhere(tmp_path, code, wrong, every=4)
-    assert set(found["posix"]) == {"an acknowledged report is gone"}
 
 
 def test_control_the_rules_differ():

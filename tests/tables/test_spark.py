@@ -529,3 +529,14 @@ def test_projections_stay_on_spark_and_are_those_of_the_array(frame):
     assert lazy.columns == ["privatepca0", "privatepca1"]
     found = np.array([list(row) for row in lazy.collect()])
     np.testing.assert_allclose(np.sort(found, axis=0), np.sort(pca.release_.transform(ROWS), axis=0), rtol=1e-12)
+
+
+def test_local_reports_are_read_a_partition_at_a_time(spark):
+    from eigenveil.local import LocalProtocol, aggregate, encode_many
+
+    protocol = LocalProtocol(3, 2.0)
+    reports = encode_many(protocol, np.ones((300, 3)))
+    frame = spark.createDataFrame([(bytearray(report),) for report in [*reports, reports[0]]], "report binary")
+    found = aggregate(protocol, frame.repartition(3))
+    assert (found.n_reports, found.refused) == (300, {"repeated": 1})
+    assert (found.totals.sums == aggregate(protocol, reports).totals.sums).all()

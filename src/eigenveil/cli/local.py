@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from ..errors import InvalidDataError, InvalidParameterError
 from ..files import open_regular
@@ -26,16 +25,11 @@ from .options import (
     output_console,
     print_json,
     print_table,
-    visible,
     whole_file,
 )
 from .output import write_data
 from .spending import ask, guarantee_fields, in_words, somebody_answers
 from .terminal import busy, standard_input
-
-if TYPE_CHECKING:
-    from ..local.server import Aggregator
-
 
 local_app = typer.Typer(
     help="Local differential privacy: clients encode rows, a server aggregates reports.",
@@ -154,13 +148,19 @@ def encode(
 
 @local_app.command()
 def aggregate(
-    reports: Annotated[list[Path] | None, typer.Argument(help="Files of reports. Default: standard input.")] = None,
-    protocol: Annotated[Path | None, typer.Option(help="Protocol file; required for a new collection.")] = None,
-    state: Annotated[Path | None, typer.Option(help="Folder that keeps the collection, to resume it.")] = None,
-    merge: Annotated[list[Path] | None, typer.Option(help="Collections to add to this one.")] = None,
+    reports: Annotated[
+        list[Path] | None, typer.Argument(help="Files of reports: lines, or Parquet. Default: standard input.")
+    ] = None,
+    protocol: Annotated[Path | None, typer.Option(help="Protocol file; required without --merge.")] = None,
+    column: Annotated[str, typer.Option(help="Column of a Parquet file that has the reports.")] = "report",
+    merge: Annotated[
+        list[Path] | None,
+        typer.Option(help="Saved totals to go on from. May be repeated. Their reports are refused as repeated."),
+    ] = None,
     refuse_seeded: Annotated[
         bool, typer.Option("--refuse-seeded", help="Refuse reports marked as drawn from a seed.")
     ] = False,
+    totals: Annotated[Path | None, typer.Option(help="Totals file to write, to go on from later.")] = None,
     release: Annotated[Path | None, typer.Option(help="Release file to write (.npz).")] = None,
     components: Annotated[
         int | None, typer.Option("--components", "-k", help="Number of components to release.")
@@ -171,69 +171,47 @@ def aggregate(
 ) -> None:
     """Aggregate reports and write the release. Invalid reports are counted by reason and skipped."""
     from ..local.protocol import LocalProtocol
-    from ..local.server import Aggregator
+    from ..local.server import Aggregate
+    from ..local.server import aggregate as aggregated
 
-    if protocol is None and state is None:
-        raise InvalidParameterError(
-            "The protocol is missing; give --protocol, or --state with a collection that has one."
-        )
+    for option, file in (("--totals", totals), ("--release", release)):
+        if file is not None:
+            check_output(file, force, reports or [], option)
+    earlier = None
+    for saved in map(Aggregate.load, merge or []):
+        earlier = saved if earlier is None else earlier + saved
+    if protocol is not None:
+        agreed = LocalProtocol.load(protocol)
+    elif earlier is not None:
+        agreed = earlier.protocol
+    else:
+        raise InvalidParameterError("The protocol is missing; give --protocol, or --merge with saved totals.")
+    options: dict[str, Any] = {"column": column, "earlier": earlier, "refuse_seeded": refuse_seeded}
+    # Merging alone reads no reports; without it, standard input is meant.
+    if reports == [STANDARD] or not (reports or merge):
+        with standard_input() as stream:
+            found = aggregated(agreed, stream, **options)
+    else:
+        with busy("adding up reports", quiet or as_json):
+            found = aggregated(agreed, reports or [], **options)
+    counts = {reason.replace("_", " "): count for reason, count in found.refused.items()}
+    console = note_console(quiet or as_json)
+    console.print(f"{found.n_reports} reports accepted")
+    for reason, count in counts.items():
+        console.print(f"{count} refused: {reason}")
+    result: dict[str, object] = {"accepted": found.n_reports, "refused": counts, "totals": None, "release": None}
+    if totals is not None:
+        found.save(totals)
+        result["totals"] = str(totals)
+        console.print(f"Totals: {totals}", soft_wrap=True)
     if release is not None:
-        check_output(release, force, option="--release")
-    if protocol is None and state is not None:
-        collection = Aggregator.open(state, refuse_seeded=refuse_seeded)
-    elif protocol is not None:
-        collection = Aggregator(LocalProtocol.load(protocol), state, refuse_seeded=refuse_seeded)
-    # Merging or releasing alone reads no reports; with neither, standard input is meant.
-    sources = reports or ([] if merge or release else [STANDARD])
-    with collection:
-        _collect(collection, sources, quiet or as_json)
-        for other in merge or []:
-            with Aggregator.open(other) as part:
-                collection.merge(part)
-        counts = {reason.replace("_", " "): count for reason, count in collection.refused.items()}
-        console = note_console(quiet or as_json)
-        console.print(f"{collection.n_reports} reports accepted")
-        for reason, count in counts.items():
-            console.print(f"{count} refused: {reason}")
-        result: dict[str, object] = {"accepted": collection.n_reports, "refused": counts, "release": None}
-        if release is not None:
-            released = collection.release(components)
-            released.save(release)
-            result |= {"release": str(release), "guarantee": guarantee_fields(released.guarantee)}
-            console.print(f"Privacy of every report: {released.guarantee}", soft_wrap=True)
-            console.print(f"Release: {release} (eigenveil show {release})", soft_wrap=True)
-        if as_json:
-            print_json(result)
-
-
-def _collect(collection: "Aggregator", sources: list[Path], quiet: bool) -> None:
-    console = note_console(quiet)
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[seen]} reports"),
-        TimeRemainingColumn(),
-    )
-    hidden = quiet or not console.is_terminal
-    # Some versions of rich end a bar that is disabled with an empty line.
-    with Progress(*columns, console=note_console(hidden), disable=hidden) as progress:
-        for source in sources:
-            # The size of standard input is not known: its bar only moves.
-            total = source.stat().st_size if source != STANDARD and source.is_file() else None
-            task = progress.add_task(visible(str(source)), total=total, seen=0)
-            seen = 0
-
-            def advance(count: int, taken: int, task: TaskID = task) -> None:
-                nonlocal seen
-                seen += count
-                progress.update(task, advance=taken, seen=seen)
-
-            if source == STANDARD:
-                with standard_input() as stream:
-                    collection.add_stream(stream, advance)
-            else:
-                collection.add_file(source, advance)
+        released = found.release(components)
+        released.save(release)
+        result |= {"release": str(release), "guarantee": guarantee_fields(released.guarantee)}
+        console.print(f"Privacy of every report: {released.guarantee}", soft_wrap=True)
+        console.print(f"Release: {release} (eigenveil show {release})", soft_wrap=True)
+    if as_json:
+        print_json(result)
 
 
 @contextmanager

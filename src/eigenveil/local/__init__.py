@@ -1,6 +1,6 @@
 """The local model: every client makes its own report private, and the collector is trusted with nothing.
 
-`LocalProtocol` is the public agreement, plain data; `encode` runs on the client, `Aggregator` on the server, and the
+`LocalProtocol` is the public agreement, plain data; `encode` runs on the client, `aggregate` on the server, and the
 mechanisms behind them are `eigenveil.mechanisms.local`. Names are loaded when they are asked for, so a client that only
 encodes never loads the server.
 """
@@ -12,18 +12,16 @@ from .. import lazily
 if TYPE_CHECKING:
     from .client import encode, encode_many
     from .protocol import LocalProtocol, mechanism_of, shuffled_guarantee
-    from .server import Aggregator, Tally
+    from .server import Aggregate, aggregate
     from .simulation import simulate
-    from .store import CollectionError
     from .wire import Refusal
 
 
 __all__ = [
-    "Aggregator",
-    "CollectionError",
+    "Aggregate",
     "LocalProtocol",
     "Refusal",
-    "Tally",
+    "aggregate",
     "encode",
     "encode_many",
     "mechanism_of",
@@ -33,11 +31,10 @@ __all__ = [
 
 # No module may have the name of a function here: importing it would put the module in the function's place.
 _HOMES = {
-    "Aggregator": "server",
-    "CollectionError": "store",
+    "Aggregate": "server",
     "LocalProtocol": "protocol",
     "Refusal": "wire",
-    "Tally": "server",
+    "aggregate": "server",
     "encode": "client",
     "encode_many": "client",
     "mechanism_of": "protocol",

@@ -1,243 +1,305 @@
-"""`Aggregator`: what runs on the server. It adds reports, refuses what it must, and never stops for a bad one."""
+"""What runs on the server: reports are added up from where they are kept, and become a release.
+
+The files or tables of reports are the durable copy. Whatever receives reports appends them to one, and may do so twice:
+`aggregate` counts a report once. Totals are exact integers, so the order of reports does not matter.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import TextIOBase
 from itertools import islice
 from os import PathLike
-from types import TracebackType
-from typing import BinaryIO, Self
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .. import __version__
-from ..errors import InvalidDataError, InvalidParameterError, integer_between, truth_value
-from ..files import given_path, open_regular
+from ..errors import (
+    InvalidDataError,
+    InvalidParameterError,
+    ReleaseFileError,
+    integer_between,
+    iterated_in_own_words,
+    quoted,
+    truth_value,
+)
+from ..files import given_path, open_regular, whole_file
 from ..guarantee import Assumption
 from ..mechanisms.local.base import Totals
+from ..releases.file import MAX_BYTES, archive_bytes, arrays_of, read_archive
 from ..releases.origin import Collection, ComponentsRequest, Origin, Request
 from ..releases.record import Release
 from .protocol import LocalProtocol, check_protocol, mechanism_of, row_rule_of
-from .store import CollectionError, Store
-from .wire import Refusal, read_lines, unpack
+from .wire import ID_BYTES, Refusal, from_line, read_lines, unpack
 
-# One transaction holds at most this many reports, and at most this many bytes of them.
-_BATCH_REPORTS = 2000
-_BATCH_BYTES = 2**25
-
-
-@dataclass
-class Tally:
-    """How many reports a call accepted, and how many it refused for which reason."""
-
-    accepted: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
+FORMAT = 1
+KIND = "totals of local reports"
+# So many reports, and so many bytes of them, are added up at once.
+_BATCH_REPORTS, _BATCH_BYTES = 2000, 2**25
 
 
-class Aggregator:
-    """Adds up the reports of one protocol, exactly, and survives crashes.
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """Exact totals of the reports of one protocol, with the identifiers of the reports in them.
 
-    A report is *accepted* when its identifier and its contribution are committed together: `add` and its kin return
-    after that. What was not acknowledged may be sent again; a report that was counted before is refused as repeated.
-    Several threads may share an aggregator, and several processes a file, each with an aggregator of its own. A file
-    that is damaged, emptied, replaced or set back is refused.
+    Two of them are added by ``+``, in any order. They must not share a report, which would count twice.
 
-    Parameters
+    Attributes
     ----------
     protocol : LocalProtocol
-    path : path, optional
-        The folder where the collection is kept; made if it is not there, resumed if it is. Without one the
-        collection lives in a temporary file and ends with the object.
-    refuse_seeded : bool
-        Whether reports that say they were drawn from a seed are refused. They are not private, and one of them marks
-        the whole release as such. This aggregator's own rule: it is not kept in the file.
-
-    Examples
-    --------
-    >>> from eigenveil.local import encode
-    >>> protocol = LocalProtocol(3, epsilon=4.0)
-    >>> reports = [encode(protocol, [0.0, 1.0, 0.0]) for _ in range(50)]
-    >>> collection = Aggregator(protocol)
-    >>> [collection.add(report) for report in (reports[0], reports[0], b"noise")]
-    [None, <Refusal.REPEATED: 'repeated'>, <Refusal.MALFORMED: 'malformed'>]
-    >>> collection.add_many(reports).accepted, collection.n_reports
-    (49, 50)
-    >>> collection.release(n_components=1).components.shape
-    (1, 3)
+    totals : Totals
+    refused : dict of str to int
+        The number of refused reports, by reason (see `Refusal`).
+    identifiers : frozenset of bytes
+        The random identifiers of all accepted reports.
     """
 
     protocol: LocalProtocol
-
-    def __init__(
-        self, protocol: LocalProtocol, path: str | PathLike[str] | None = None, *, refuse_seeded: bool = False
-    ) -> None:
-        check_protocol(protocol)
-        self.refuse_seeded: bool = truth_value("refuse_seeded", refuse_seeded)
-        self._store, self.protocol = Store(path, protocol), protocol
-
-    @classmethod
-    def open(cls, path: str | PathLike[str], *, refuse_seeded: bool = False) -> Self:
-        """Return the collection kept in a folder, with the protocol it was started for."""
-        aggregator = cls.__new__(cls)
-        aggregator.refuse_seeded = truth_value("refuse_seeded", refuse_seeded)
-        aggregator._store = Store(given_path(path), None)
-        aggregator.protocol = aggregator._store.protocol
-        return aggregator
-
-    def add(self, report: bytes) -> Refusal | None:
-        """Add one report, durably; return None, or why it was refused."""
-        return self._commit([_as_bytes(report)])[0]
-
-    def add_many(self, reports: Iterable[bytes]) -> Tally:
-        """Add reports in batches, each committed as one."""
-        if isinstance(reports, bytes | bytearray | str) or not isinstance(reports, Iterable):
-            raise InvalidDataError(f"add_many takes a list of reports, not {type(reports).__name__}.")
-        return self._add((_as_bytes(report), 0) for report in reports)
-
-    def add_stream(self, stream: BinaryIO, on_batch: Callable[[int, int], None] | None = None) -> Tally:
-        """Add the reports of a binary stream, one line of base64 each.
-
-        Parameters
-        ----------
-        stream : binary file object
-        on_batch : callable, optional
-            Called after each commit with the numbers of reports and of bytes of the stream it took.
-        """
-        if not hasattr(stream, "readline") or isinstance(stream, TextIOBase):
-            raise InvalidDataError("Reports are read from a binary stream; open the file with mode 'rb'.")
-        longest = max(4 * self.protocol.report_bytes, 2**16)
-        return self._add(read_lines(stream, longest), on_batch)
-
-    def add_file(self, path: str | PathLike[str], on_batch: Callable[[int, int], None] | None = None) -> Tally:
-        """Add the reports of a regular file, one line of base64 each."""
-        try:
-            with open_regular(given_path(path)) as stream:
-                return self.add_stream(stream, on_batch)
-        except OSError as error:
-            raise InvalidDataError(f"The file of reports {path} cannot be read: {error.strerror}.") from error
-
-    def _add(self, reports: Iterable[tuple[bytes, int]], on_batch: Callable[[int, int], None] | None = None) -> Tally:
-        tally = Tally()
-        size = max(1, min(_BATCH_REPORTS, _BATCH_BYTES // self.protocol.report_bytes))
-        source: Iterator[tuple[bytes, int]] = iter(reports)
-        while batch := list(islice(source, size)):
-            outcomes = self._commit([report for report, _ in batch])
-            tally.accepted += outcomes.count(None)
-            tally.refused.update(str(outcome) for outcome in outcomes if outcome is not None)
-            if on_batch is not None:
-                on_batch(len(batch), sum(taken for _, taken in batch))
-        return tally
-
-    def _commit(self, reports: list[bytes]) -> list[Refusal | None]:
-        """Judge and add a batch in one transaction."""
-        mechanism = mechanism_of(self.protocol)
-        batch = unpack(reports, self.protocol.tag, mechanism.payload_bytes)
-        honest = mechanism.in_range(batch.payloads) if len(batch.payloads) else np.zeros(0, dtype=bool)
-        outcomes = list(batch.refusals)
-        places = [place for place, refusal in enumerate(outcomes) if refusal is None]
-        fresh = np.zeros(len(places), dtype=bool)
-        with self._store.transaction():
-            for number, place in enumerate(places):
-                if not honest[number]:
-                    outcomes[place] = Refusal.OUT_OF_RANGE
-                elif self.refuse_seeded and batch.seeded[number]:
-                    outcomes[place] = Refusal.SEEDED
-                elif self._store.claim(batch.ids[number].tobytes()):
-                    fresh[number] = True
-                else:
-                    outcomes[place] = Refusal.REPEATED
-            if fresh.any():
-                before = self._store.totals()
-                mechanism.check_capacity(before.n_reports + int(fresh.sum()))
-                added = mechanism.totals_of(batch.payloads[fresh], batch.ids[fresh], int(batch.seeded[fresh].sum()))
-                self._store.write_totals(before + added)
-            refused = Counter(str(outcome) for outcome in outcomes if outcome is not None)
-            if refused:
-                self._store.add_refused(refused)
-        return outcomes
+    totals: Totals
+    refused: Mapping[str, int]
+    identifiers: frozenset[bytes]
 
     @property
     def n_reports(self) -> int:
         """The number of accepted reports."""
         return self.totals.n_reports
 
-    @property
-    def refused(self) -> dict[str, int]:
-        """The number of refused reports, by reason."""
-        return self._store.refused()
-
-    @property
-    def totals(self) -> Totals:
-        """The exact totals of all accepted reports."""
-        return self._store.totals()
-
-    def merge(self, other: "Aggregator") -> Self:
-        """Add another collection of the same protocol to this one, durably and all at once.
-
-        Two collections that share a report are refused, because the report would count twice. Counts of refused reports
-        come along with accepted ones: nothing would tell that a collection without any was merged before, so it adds
-        nothing.
-        """
-        if not isinstance(other, Aggregator):
-            raise InvalidParameterError(f"Only another Aggregator can be merged, not {type(other).__name__}.")
-        if other.protocol != self.protocol:
-            raise CollectionError("Collections of different protocols cannot be merged.")
-        if other is self:
-            raise CollectionError("A collection cannot be merged with itself.")
-        with self._store.transaction(), other._store.snapshot():
-            other._store.check_whole()
-            before, added = self._store.totals(), other.totals
-            if added.n_reports == 0:
-                return self
-            if self.refuse_seeded and added.n_seeded:
-                raise CollectionError(
-                    "The collection to merge has reports that were drawn from a seed, which this one refuses."
-                )
-            mechanism_of(self.protocol).check_capacity(before.n_reports + added.n_reports)
-            claimed = [self._store.claim(identifier) for identifier in other._store.identifiers()]
-            if not all(claimed):
-                shared = claimed.count(False)
-                raise CollectionError(
-                    f"The collections share {shared} reports, which would count twice; nothing was merged."
-                )
-            self._store.write_totals(before + added)
-            self._store.add_refused(other.refused)
-        return self
-
-    def __add__(self, other: "Aggregator") -> "Aggregator":
-        if not isinstance(other, Aggregator):
+    def __add__(self, other: "Aggregate") -> "Aggregate":
+        if not isinstance(other, Aggregate):
             return NotImplemented
-        return Aggregator(self.protocol, refuse_seeded=self.refuse_seeded).merge(self).merge(other)
+        _check_same_protocol(self.protocol, other)
+        shared = len(self.identifiers & other.identifiers)
+        if shared:
+            raise InvalidDataError(
+                f"The totals share reports, {shared} in number, which would count twice; aggregate the files of one of "
+                "them with earlier= the other."
+            )
+        mechanism_of(self.protocol).check_capacity(self.n_reports + other.n_reports)
+        return Aggregate(
+            self.protocol,
+            self.totals + other.totals,
+            dict(Counter(self.refused) + Counter(other.refused)),
+            self.identifiers | other.identifiers,
+        )
 
     def release(self, n_components: int | None = None) -> Release:
         """Return the estimate of the second moment, its components and the guarantee; it costs nothing more."""
         request = components_request(n_components, self.protocol.n_features)
-        with self._store.snapshot():
-            self._store.check_whole()
-            return released(self.protocol, self.totals, request, refused=self.refused)
+        return released(self.protocol, self.totals, request, refused=self.refused)
 
-    def close(self) -> None:
-        """Close the collection's file."""
-        self._store.close()
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the totals of at least one report to a sealed file, whole or not at all."""
+        target, totals = given_path(path), self.totals
+        _check_some(totals)
+        header = {
+            "format": FORMAT,
+            "kind": KIND,
+            "protocol": self.protocol.to_json(),
+            "ones": totals.ones,
+            "n_seeded": totals.n_seeded,
+            "refused": dict(self.refused),
+        }
+        identifiers = np.frombuffer(b"".join(sorted(self.identifiers)), dtype="<i8").reshape(totals.n_reports, -1)
+        try:
+            with whole_file(target) as file:
+                file.write(archive_bytes(header, {"sums": totals.sums, "identifiers": identifiers}))
+        except OSError as error:
+            raise ReleaseFileError(f"The totals cannot be written to {target}: {error.strerror}.") from error
+        return target
 
-    def __enter__(self) -> Self:
-        return self
+    @staticmethod
+    def load(path: str | PathLike[str]) -> "Aggregate":
+        """Read totals from a file that `save` wrote; raise `ReleaseFileError` if it is damaged or was changed."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        def read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> Aggregate:
+            if header.get("kind") != KIND or header["format"] != FORMAT:
+                raise ReleaseFileError(f"The file {source} does not hold totals that this version reads.")
+            protocol, refused = LocalProtocol.from_json(header["protocol"]), header["refused"]
+            arrays = arrays_of(members, {"sums", "identifiers"})
+            sums, held = arrays["sums"], np.ascontiguousarray(arrays["identifiers"], dtype="<i8")
+            found = frozenset(row.tobytes() for row in held)
+            n, mechanism = len(found), mechanism_of(protocol)
+            mechanism.check_capacity(n)
+            integer_between("ones", header["ones"], 0, n)
+            integer_between("n_seeded", header["n_seeded"], 0, n)
+            for reason, count in refused.items():
+                integer_between(Refusal(reason), count, 0)
+            shape = (mechanism.n_matrices, protocol.n_features, protocol.n_features)
+            most = n * mechanism.entry_limit
+            shapes = sums.shape == shape and held.shape == (n, ID_BYTES // 8)
+            if not shapes or sums.max() > most or sums.min() < -most:
+                raise ValueError("sums are of the width of the protocol, and every report has its own identifier")
+            return Aggregate(protocol, Totals(sums, header["ones"], n, header["n_seeded"]), refused, found)
+
+        return read_archive(given_path(path), read, MAX_BYTES)
 
     def __repr__(self) -> str:
-        return f"Aggregator({self.protocol.mechanism}, {self.n_reports} reports, {self._store.path or 'temporary'})"
+        return f"Aggregate({self.protocol.mechanism}, {self.n_reports} reports, refused: {dict(self.refused)})"
 
 
-def _as_bytes(report: object) -> bytes:
-    if not isinstance(report, bytes | bytearray | memoryview):
-        raise InvalidDataError(f"A report must be bytes, not {type(report).__name__}.")
-    return bytes(report)
+def aggregate(
+    protocol: LocalProtocol,
+    reports: Any,
+    *,
+    column: str = "report",
+    earlier: Aggregate | None = None,
+    refuse_seeded: bool = False,
+) -> Aggregate:
+    """Add up reports in one pass, each once; refused ones are counted by reason and never stop it.
+
+    Memory is needed for the identifiers alone, about 100 bytes a report.
+
+    Parameters
+    ----------
+    protocol : LocalProtocol
+    reports : path, binary file, table, column, array or iterable
+        A text file has a report a line, in base64; a Parquet file has them in a column. A column of pandas, Polars,
+        PyArrow, Dask or Spark, or a table with one, holds bytes or base64 text. A NumPy array holds bytes, or a row of
+        bytes a report. An iterable holds bytes, or paths of files.
+    column : str
+        The column of a table or of a Parquet file that has the reports.
+    earlier : Aggregate, optional
+        Totals to go on from. A report that is in them is refused as repeated.
+    refuse_seeded : bool
+        Whether reports that say they were drawn from a seed are refused. They are not private, and one of them marks
+        the whole release as such.
+
+    Examples
+    --------
+    >>> from eigenveil.local import encode_many
+    >>> protocol = LocalProtocol(3, epsilon=4.0)
+    >>> reports = encode_many(protocol, [[0.0, 1.0, 0.0]] * 50)
+    >>> monday = aggregate(protocol, [*reports[:40], reports[0], b"noise"])
+    >>> monday.n_reports, monday.refused
+    (40, {'malformed': 1, 'repeated': 1})
+    >>> week = aggregate(protocol, reports, earlier=monday)
+    >>> week.n_reports, week.refused["repeated"]
+    (50, 41)
+    >>> week.release(n_components=1).components.shape
+    (1, 3)
+    """
+    check_protocol(protocol)
+    refuse_seeded = truth_value("refuse_seeded", refuse_seeded)
+    mechanism = mechanism_of(protocol)
+    totals, refused = Totals.empty(mechanism.n_matrices, protocol.n_features), Counter[str]()
+    identifiers: set[bytes] = set()
+    if earlier is not None:
+        if not isinstance(earlier, Aggregate):
+            raise InvalidParameterError(f"earlier must be an Aggregate, not {type(earlier).__name__}.")
+        _check_same_protocol(protocol, earlier)
+        totals, identifiers = earlier.totals, set(earlier.identifiers)
+        refused.update(earlier.refused)
+    size = max(1, min(_BATCH_REPORTS, _BATCH_BYTES // protocol.report_bytes))
+    source = iterated_in_own_words(_read(reports, column, max(4 * protocol.report_bytes, 2**16)), _UNREADABLE)
+    while block := list(islice(source, size)):
+        batch = unpack(block, protocol.tag, mechanism.payload_bytes)
+        refused.update(refusal.value for refusal in batch.refusals if refusal is not None)
+        in_range = mechanism.in_range(batch.payloads).tolist() if len(batch.payloads) else []
+        accepted = []
+        for number, (identifier, honest) in enumerate(zip(map(bytes, batch.ids), in_range, strict=True)):
+            if not honest:
+                refused[Refusal.OUT_OF_RANGE.value] += 1
+            elif refuse_seeded and batch.seeded[number]:
+                refused[Refusal.SEEDED.value] += 1
+            elif identifier in identifiers:
+                refused[Refusal.REPEATED.value] += 1
+            else:
+                identifiers.add(identifier)
+                accepted.append(number)
+        if accepted:
+            mechanism.check_capacity(len(identifiers))
+            n_seeded = int(batch.seeded[accepted].sum())
+            totals += mechanism.totals_of(batch.payloads[accepted], batch.ids[accepted], n_seeded)
+    return Aggregate(protocol, totals, dict(sorted(refused.items())), frozenset(identifiers))
+
+
+_UNREADABLE = "The reports cannot be read; give files, a table with a column of reports, or a list of reports."
+
+
+def _read(reports: Any, column: str, longest: int) -> Iterator[bytes]:
+    """Yield every report as bytes; what is no report becomes bytes that are refused as malformed."""
+    if isinstance(reports, str | PathLike):
+        yield from _read_file(given_path(reports), column, longest)
+    elif hasattr(reports, "readline"):
+        if isinstance(reports, TextIOBase):
+            raise InvalidDataError("Reports are read from a binary file; open it with mode 'rb'.")
+        yield from read_lines(reports, longest)
+    elif hasattr(reports, "toLocalIterator"):  # of Spark, a partition at a time
+        _check_column(column, reports.columns)
+        yield from _in_column(row[0] for row in reports.select(column).toLocalIterator())
+    elif hasattr(reports, "to_delayed"):  # of Dask
+        if reports.ndim == 2:
+            _check_column(column, reports.columns)
+            reports = reports[column]
+        for part in reports.to_delayed():
+            yield from _in_column(part.compute())
+    elif isinstance(reports, np.ndarray):
+        if reports.dtype.kind in "SV" and reports.ndim == 1:  # whose entries NumPy gives without zeros at their ends
+            reports = np.ascontiguousarray(reports).view(np.uint8).reshape(len(reports), -1)
+        if reports.ndim != (1 if reports.dtype == object else 2) or reports.dtype not in (object, np.uint8):
+            raise InvalidDataError("An array of reports holds bytes, or a row of bytes for every report.")
+        yield from _in_column(reports if reports.dtype == object else map(bytes, reports))
+    else:
+        import narwhals as nw
+
+        table: Any = nw.from_native(reports, eager_only=True, allow_series=True, pass_through=True)
+        if isinstance(table, nw.DataFrame):
+            _check_column(column, table.columns)
+            yield from _in_column(table[column].to_list())
+        elif isinstance(table, nw.Series):
+            yield from _in_column(table.to_list())
+        elif isinstance(reports, bytes | bytearray) or not isinstance(reports, Iterable):
+            raise InvalidDataError(_UNREADABLE)
+        else:
+            for one in reports:
+                if isinstance(one, str | PathLike):
+                    yield from _read_file(given_path(one), column, longest)
+                elif isinstance(one, bytes | bytearray | memoryview):
+                    yield bytes(one)
+                else:
+                    raise InvalidDataError(f"A report must be bytes, not {type(one).__name__}.")
+
+
+def _read_file(path: Path, column: str, longest: int) -> Iterator[bytes]:
+    try:
+        with open_regular(path) as stream:
+            if path.suffix != ".parquet":
+                yield from read_lines(stream, longest)
+                return
+            from pyarrow.parquet import ParquetFile
+
+            file = ParquetFile(stream)
+            _check_column(column, file.schema_arrow.names)
+            for batch in file.iter_batches(_BATCH_REPORTS, columns=[column]):
+                yield from _in_column(batch.column(0).to_pylist())
+    except OSError as error:
+        raise InvalidDataError(f"The file of reports {path} cannot be read: {error.strerror}.") from error
+
+
+def _check_column(column: str, columns: Iterable[Any]) -> None:
+    if column not in list(columns):
+        raise InvalidDataError(f"The table has no column {quoted(column)} of reports; name it with column=.")
+
+
+def _in_column(values: Iterable[Any]) -> Iterator[bytes]:
+    for value in values:
+        if isinstance(value, str):
+            yield from_line(value.encode(errors="replace"))
+        else:
+            yield bytes(value) if isinstance(value, bytes | bytearray | memoryview) else b""
+
+
+def _check_same_protocol(protocol: LocalProtocol, other: Aggregate) -> None:
+    if other.protocol != protocol:
+        raise InvalidDataError("Totals of different protocols cannot be added.")
+
+
+def _check_some(totals: Totals) -> None:
+    if totals.n_reports == 0:
+        raise InvalidDataError("There are no accepted reports to release anything from.")
 
 
 def released(
@@ -268,8 +330,7 @@ def released(
     feature_names : tuple of str, optional
         Public names of the features.
     """
-    if totals.n_reports == 0:
-        raise InvalidDataError("There are no accepted reports to release anything from.")
+    _check_some(totals)
     guarantee = protocol.guarantee().with_assumption(
         Assumption(
             "Local model: the guarantee covers one report of one person and also holds against the server. A person "

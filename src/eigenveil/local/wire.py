@@ -102,17 +102,15 @@ def from_line(line: bytes) -> bytes:
         return b""
 
 
-def read_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the reports of a stream, and how many bytes of the stream each took; memory stays bounded.
+def read_lines(stream: BinaryIO, longest: int) -> Iterator[bytes]:
+    """Yield the reports of a binary stream, one line of base64 each; memory stays bounded.
 
     A line longer than `longest` is no report: it is skipped to its end and yielded as one empty report.
     """
     while line := stream.readline(longest + 1):
-        taken = len(line)
         if len(line) > longest and not line.endswith(b"\n"):
             while (rest := stream.readline(1 << 16)) and not rest.endswith(b"\n"):
-                taken += len(rest)
-            taken += len(rest)
-            yield b"", taken
+                pass
+            yield b""
         elif line.strip():
-            yield from_line(line), taken
+            yield from_line(line)
