@@ -19,8 +19,8 @@ import pytest
 import scipy.sparse
 
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.tables import arrays, base, delimited, identifiers, json_lines, privacy_units
-from eigenveil.tables.identifiers import _key, keys_of
+from eigenveil.tables import arrays, base, delimited, json_lines, privacy_units
+from eigenveil.tables.identifiers import keys_of
 from eigenveil.tables.open import open_table
 from eigenveil.tables.privacy_units import Spill, UnitTable
 from eigenveil.tables.schema import Column, Schema
@@ -180,88 +180,67 @@ def test_rows_that_lie_unit_after_unit_are_not_copied():
     assert np.shares_memory(source._rows, rows)
 
 
-def test_digests_of_texts_are_those_of_python(monkeypatch):
-    texts = pa.array(["", "a", None, "7", "x" * 127, "x" * 128, "x" * 129, "é" * 300, "last"])
-    mixed = pa.array([chr(97 + k) * size for k, size in enumerate([256, 0, 8, 257, 9, 7, 1000, 16, 384, 15, 1] * 2)])
-    for some in (texts, texts.slice(3, 4), texts[:0], texts.cast(pa.large_string()), mixed, mixed[5:]):
-        found = identifiers._digests(some)
-        with monkeypatch.context() as patch:
-            patch.setattr(identifiers, "_compiled_digests", lambda: None)
-            assert np.array_equal(identifiers._digests(some), found)
-
-
-@pytest.mark.skipif(identifiers._compiled_numbered() is None, reason="nothing was compiled")
 @pytest.mark.parametrize("kind", ["i8", "i4", "u4", "i2", "u1", ">i8", "u8"])
-def test_whole_numbers_are_numbered_and_hashed_as_python_does_it(monkeypatch, kind):
+def test_whole_numbers_are_numbered_as_their_digits(kind):
     generator, ends, native = np.random.default_rng(5), np.iinfo(kind), kind.lstrip(">")
     few = generator.integers(max(ends.min, -40), 40, 500).astype(native)
     many = generator.integers(ends.min, ends.max, 300, dtype=native)
     some = np.concatenate([np.array([ends.min, ends.max], native), few, many]).astype(kind)
-    for numbers in (some, some[::-3], some[:1], some[:0], np.repeat(some, 2)):
+    for numbers in (some, some[::-3], some[:1], some[:0]):
+        codes, keys = keys_of(list(map(str, numbers.tolist())))
         series = [nw.from_native(make(numbers.astype(native)), series_only=True) for make in (pd.Series, pl.Series)]
-        found = [identifiers.keys_of(one) for one in (numbers, *series)]
-        with monkeypatch.context() as patch:
-            patch.setattr(identifiers, "_compiled_numbered", lambda: None)
-            found.append(identifiers.keys_of(numbers))
-        found.append(identifiers.keys_of(list(map(str, numbers.tolist()))))
-        for codes, keys in found:
-            assert np.array_equal(codes, found[0][0])
-            assert np.array_equal(keys, found[0][1])
-        assert len(found[0][1]) == len(set(numbers.tolist()))
+        for one in (numbers, *series):
+            found = keys_of(one)
+            assert np.array_equal(found[0], codes)
+            assert np.array_equal(found[1], keys)
+        assert len(keys) == len(set(numbers.tolist()))
 
 
-ODD_TEXTS = [
-    *sorted(identifiers._MISSING_MARKS),
-    "NaNa",
-    "7.0",
-    "007",
-    " a",
-    "a  b",
-    "a\t",
-    "1e5",
-    "-0",
-    "é",
-    "\0",
-    "x" * 40,
-]
+def test_identifiers_that_were_chosen_to_share_a_hash_are_numbered():
+    """Numbers whose SplitMix64 ends in the same bits, of which a table of hashes would make one long list."""
+
+    def unshifted(word, by):
+        found = word
+        for _ in range(64 // by + 1):
+            found = word ^ (found >> by)
+        return found
+
+    whole = 2**64
+    inverses = [pow(odd, -1, whole) for odd in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)]
+
+    def number(mixed):
+        word = unshifted(unshifted(mixed, 31) * inverses[2] % whole, 27) * inverses[1] % whole
+        return unshifted(word, 30) * inverses[0] % whole
+
+    chosen = np.array([number((k << 22) | 5) for k in range(40_000)], dtype=np.uint64).view(np.int64)
+    codes, keys = keys_of(np.concatenate([chosen, chosen[::-1]]))
+    assert np.array_equal(codes, [*range(40_000), *range(39_999, -1, -1)])
+    assert len(np.unique(keys, axis=0)) == 40_000
 
 
-@pytest.mark.skipif(identifiers._compiled_numbered_texts() is None, reason="nothing was compiled")
-@pytest.mark.parametrize("n_units", [3, 900, 9_000])  # the last needs more slots than there are at first
-def test_texts_are_numbered_and_hashed_as_python_does_it(monkeypatch, n_units):
-    some = np.random.default_rng(6).integers(0, n_units, 3 * n_units)
+ODD_TEXTS = ["", "NA", "nan", "n/a", "None", "#N/A", "<NA>", "NaNa", "7.0", "007", " a", "a  b", "a\t", "1e5", "-0"]
+ODD_TEXTS += ["é", "\0", "x" * 31, "x" * 40, "7" * 31, "7" * 32, "nobody", "Ann\n", "Ann"]
+
+
+def test_texts_are_numbered_alike_in_every_container(monkeypatch):
+    some = np.random.default_rng(6).integers(0, 900, 2700)
     identifier = str(uuid.UUID(int=2**127 + 3))
     texts = [f"{'' if one % 3 else 'a unit of a long name '}{one}" for one in some]
     texts += [*ODD_TEXTS, identifier, identifier.upper(), identifier.replace("-", ""), *texts[:5], *ODD_TEXTS]
     arrow = pa.array(texts)
-    kinds = [texts, arrow, arrow.cast(pa.large_string()), pa.chunked_array([arrow[:7], arrow[:0], arrow[7:]])]
+    kinds = [arrow, arrow.cast(pa.large_string()), pa.chunked_array([arrow[:7], arrow[:0], arrow[7:]])]
     kinds += [pa.concat_arrays([pa.array(["before"]), arrow]).slice(1), arrow.dictionary_encode()]
-    made = [
-        nw.from_native(pa.chunked_array([one]) if isinstance(one, pa.Array) else one, series_only=True)
-        for one in kinds[1:]
-    ]
-    made += [nw.from_native(make(texts), series_only=True) for make in (pd.Series, pl.Series)]
-    found = [keys_of(one) for one in (texts, *made)]
+    made = [pa.chunked_array([one]) if isinstance(one, pa.Array) else one for one in kinds]
+    made += [make(texts) for make in (pd.Series, pl.Series)]
+    found = [keys_of(texts), *(keys_of(nw.from_native(one, series_only=True)) for one in made)]
     with monkeypatch.context() as patch:
-        for name in ("_compiled_numbered_texts", "_compiled_plain", "_compiled_digests"):
-            patch.setattr(identifiers, name, lambda: None)
-        found.append(keys_of(texts))
-        patch.setattr(identifiers, "has_arrow", lambda: False)
-        found.append(keys_of(texts))
-    for codes, keys in found:
-        assert np.array_equal(codes, found[-1][0])
-        assert np.array_equal(keys, found[-1][1])
-
-
-@pytest.mark.skipif(identifiers._compiled_places() is None, reason="nothing was compiled")
-@pytest.mark.parametrize("kind", [np.int32, np.int64])
-def test_rows_are_sorted_by_unit_as_scipy_sorts_them(kind):
-    generator = np.random.default_rng(4)
-    for n_rows, n_units in ((1, 1), (2, 2), (1000, 7), (1000, 900)):
-        codes = generator.integers(0, n_units, n_rows).astype(kind)
-        for some in (codes, codes[::-1]):
-            ours, its = identifiers._places(some, n_units), identifiers._compiled_places()(some, n_units)
-            assert all(map(np.array_equal, ours, its))
+        patch.setattr("eigenveil.tables.identifiers.has_arrow", lambda: False)
+        codes, keys = keys_of(texts)
+    one_by_one = np.concatenate([keys_of([text])[1] for text in texts])
+    assert np.array_equal(keys[codes], one_by_one)
+    for one in found:
+        assert np.array_equal(one[0], codes)
+        assert np.array_equal(one[1], keys)
 
 
 def test_rows_of_a_person_keep_their_order(tmp_path):
@@ -543,9 +522,9 @@ def test_a_column_has_the_keys_of_its_values_one_by_one(monkeypatch, kind, arrow
     monkeypatch.setattr("eigenveil.tables.identifiers.has_arrow", lambda: arrow)
     values = COLUMNS[kind]
     as_they_are = values.dtype.kind in "fM"  # floats of Python would all be wide
-    one_by_one = [_key(value) for value in (list(values) if as_they_are else values.tolist())]
+    one_by_one = [keys_of([value])[1] for value in (list(values) if as_they_are else values.tolist())]
     codes, keys = keys_of(values)
-    assert [keys[code].astype(">u8").tobytes() for code in codes] == one_by_one
+    assert np.array_equal(keys[codes], np.concatenate([np.empty((0, 2), np.uint64), *one_by_one]))
     assert list(dict.fromkeys(codes.tolist())) == list(range(len(keys)))  # in order of first appearance
 
 

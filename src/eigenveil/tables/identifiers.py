@@ -11,17 +11,15 @@ in several ways, they are taken for one: "7.0", as of whole numbers in a column 
 such in R and Java, accents apart from their letters, and a UUID in capitals, in braces or without dashes.
 """
 
-import ctypes
 import functools
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import blake2b
-from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 from uuid import UUID
@@ -32,7 +30,6 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
 from ..moments.units import Blocks
-from ..numerics import compiled_function
 from .base import has_arrow
 
 Codes = NDArray[np.integer[Any]]
@@ -42,6 +39,8 @@ Keys = NDArray[np.uint64]
 _MISSING_MARKS = frozenset(
     ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
 )
+# Most identifiers: compared as they are written. No mark of a missing value begins with another letter than N.
+_AS_WRITTEN = r"^([0-9]{1,31}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-MO-Za-mo-z]([ -~]{0,29}[!-~])?)$"
 _WHOLE_WITH_POINT = re.compile(r"-?[0-9]+\.0*")
 # One digit before the point, as programs write it; with more it may be a code that happens to have an e.
 _WHOLE_WITH_EXPONENT = re.compile(r"-?[1-9](\.[0-9]+)?[eE]\+?[0-9]{1,2}")
@@ -51,8 +50,6 @@ _EPOCH = datetime(1970, 1, 1)
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 # Beyond this a float64 stands for several whole numbers; narrower floats do before.
 _WHOLE_FLOATS = 2**53
-# Fewer are numbered by identifiers.c, in 32 bits, with at least so many slots for texts.
-_MOST_NUMBERED, _FIRST_SLOTS = 2**31, 2**12
 # Keys of what is no identifier: on engines they travel where an error cannot.
 _NO_KEY, _UNFIT_KEY = bytes(16), bytes(15) + b"\x01"
 _EMPTY = blake2b(digest_size=16)
@@ -63,12 +60,13 @@ class _UnfitError(Exception):
 
 
 def keys_of(values: Any) -> tuple[Codes, Keys]:
-    """Return which person every row belongs to, in order of first appearance, and a key of every person.
+    """Return the person of every row, numbered by first appearance, and a key of every person.
 
     Parameters
     ----------
     values : ndarray, narwhals Series, or list
-        The identifiers, one a row.
+        The identifiers, one a row. They are numbered by the container that holds them: no row becomes an object of
+        Python.
 
     Returns
     -------
@@ -88,42 +86,98 @@ def keys_of(values: Any) -> tuple[Codes, Keys]:
         import narwhals as nw
 
         kind = values.dtype  # which takes a look at all of them where they are objects
-        whole = values.to_numpy() if kind.is_integer() else None  # no integers where some are missing
-        values = whole if _is_numbered(whole) else values.to_list() if kind == nw.Object() else values
-    if _is_numbered(values) and (numbered := _compiled_numbered()) is not None:
-        return numbered(values.astype(np.int64, order="C", copy=False))
-    if isinstance(values, np.ndarray) and values.dtype == "S16":
-        values = values.view("V16")  # else a UUID would lose zeros at its end
-    if isinstance(values, np.ndarray) and (values.dtype.kind in "OSUV" or not has_arrow()):
+        if kind.is_integer() or kind.is_float():
+            numbers = values.to_numpy()  # no integers where some are missing
+            values = numbers if numbers.dtype.kind in ("iu" if kind.is_integer() else "f") else values
+        elif kind == nw.Object():
+            values = values.to_list()
+    if isinstance(values, np.ndarray):
         if values.dtype.kind != "O" and values.dtype.names is None and values.dtype.itemsize:
-            codes, items = _distinct_items(values)
-            known, keys = keys_of(items.tolist() if values.dtype.kind in "SUV" else list(items))  # of their own width
-            return known[codes], keys
+            return _keys_of_array(values)
         values = values.tolist()
     # Arrow would make one type of several, and so one identifier of text and bytes.
     several_types = isinstance(values, list) and len(set(map(type, values)) - {type(None)}) > 1
-    encoded = None if several_types else _dictionary(values)
-    if encoded is None:
-        found: dict[bytes, int] = {}
-        listed = values.to_list() if hasattr(values, "to_list") else list(values)
-        codes = np.fromiter((found.setdefault(_key(value), len(found)) for value in listed), np.int64, len(listed))
-        return codes, _as_keys(found)
+    encoded = _arrow_codes(values) if has_arrow() and not several_types else None
+    if encoded is not None:
+        codes, distinct = encoded
+        return _without_twins(codes, _keys_of_arrow(distinct))
+    listed = values if isinstance(values, list) else values.to_list()
+    return _without_twins(np.arange(len(listed)), _as_keys(map(_key, listed)))
+
+
+def _keys_of_array(values: NDArray[Any]) -> tuple[Codes, Keys]:
+    kind = values.dtype
+    if kind.kind == "f" and (np.abs(values) < 2.0 ** (np.finfo(kind).nmant + 1)).all() and (values % 1 == 0).all():
+        values = values.astype(np.int64)  # none of which stands for several numbers
+    elif kind == "S16":
+        values = values.view("V16")  # else a UUID would lose zeros at its end
+    if has_arrow():
+        import pyarrow as pa
+
+        values = np.ascontiguousarray(values)  # by their bytes: Arrow takes text of NumPy to end at its first zero
+        binary, buffers = pa.binary(values.dtype.itemsize), [None, pa.py_buffer(values)]
+        encoded = pa.Array.from_buffers(binary, values.size, buffers).dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        items = np.frombuffer(encoded.dictionary.buffers()[1] or b"", values.dtype, len(encoded.dictionary))
+    else:
+        _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+        codes, items = _by_appearance(first, inverse), values[np.sort(first)]
+    if items.dtype.kind in "iu":
+        return codes, _digests([b"%d" % number for number in items.tolist()])
+    if items.dtype.kind in "SUV":
+        known, keys = keys_of(items.tolist())
+        return known[codes], keys
+    return _without_twins(codes, _as_keys(map(_key, items)))  # each of its own width
+
+
+def _arrow_codes(values: Any) -> tuple[Codes, Any] | None:
+    """Return codes by first appearance and the Arrow array of distinct values; None where Arrow has no such type."""
     import pyarrow as pa
 
-    codes, distinct = encoded
-    if pa.types.is_integer(distinct.type):  # whose digits have one spelling
-        return codes, _digests(distinct.cast(pa.string()))
-    if pa.types.is_floating(distinct.type) and _all_whole(distinct.to_numpy(zero_copy_only=False)):
-        return _without_twins(codes, _digests(distinct.cast(pa.int64()).cast(pa.string())))  # 0.0 and -0.0
-    plain = _compiled_plain() if _is_text(distinct.type) else None
-    if plain is None:
-        return _without_twins(codes, _as_keys(map(_key, _python_values(distinct))))
-    # What is compared as it is written does not become Python text.
-    keys, others = _digests(distinct), np.flatnonzero(~plain(*_bytes_of_texts(distinct)))
-    if not others.size:
-        return codes, keys
-    keys[others] = _as_keys(map(_key, distinct.take(pa.array(others)).to_pylist()))
-    return _without_twins(codes, keys)
+    try:
+        array = values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values)
+        array = array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+        if isinstance(array.type, pa.BaseExtensionType):
+            array = pa.chunked_array([chunk.storage for chunk in array.chunks], array.type.storage_type)
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        encoded = array.dictionary_encode("encode").combine_chunks()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    return encoded.indices.to_numpy(), encoded.dictionary
+
+
+def _keys_of_arrow(distinct: Any) -> Keys:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = distinct.type
+    if pa.types.is_floating(kind):
+        return _as_keys(map(_key, distinct.to_numpy(zero_copy_only=False)))  # each of its own width
+    if pa.types.is_timestamp(kind):  # Python has no nanoseconds
+        times = distinct.cast(pa.int64()).to_pylist()
+        return _as_keys(_key(None if time is None else _time_text(time * _NANOSECONDS[kind.unit])) for time in times)
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return _as_keys(map(_key, distinct.to_pylist()))
+    keys = _digests([text or b"" for text in distinct.cast(pa.large_binary()).to_pylist()])
+    as_written = pc.match_substring_regex(distinct, _AS_WRITTEN).fill_null(False).to_numpy(zero_copy_only=False)
+    others = np.flatnonzero(~as_written)
+    if others.size:
+        keys[others] = _as_keys(map(_key, distinct.take(pa.array(others)).to_pylist()))
+    return keys
+
+
+def _digests(texts: Sequence[bytes]) -> Keys:
+    digests = []
+    for text in texts:
+        hashed = _EMPTY.copy()  # takes half the time of a new one
+        hashed.update(text)
+        digests.append(hashed.digest())
+    return _as_keys(digests)
+
+
+def _as_keys(digests: Iterable[bytes]) -> Keys:
+    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64).reshape(-1, 2)
 
 
 def check_keys(keys: Keys, told: str) -> None:
@@ -147,193 +201,6 @@ rows that belong to nobody.
         )
 
 
-def _is_numbered(values: Any) -> bool:
-    """Tell an array of whole numbers that int64 holds, and not more of them than identifiers.c numbers."""
-    whole = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.dtype != np.uint64
-    return whole and values.ndim == 1 and values.size < _MOST_NUMBERED
-
-
-@functools.cache
-def _compiled_numbered() -> Callable[[NDArray[np.int64]], tuple[Codes, Keys]] | None:
-    """Return `keys_of` for whole numbers by identifiers.c, if it was compiled and gives what Python gives."""
-    places = (ctypes.c_void_p,) * 5
-    digests, size = _compiled_digests(), ctypes.c_size_t
-    function = compiled_function("eigenveil_numbered", ctypes.c_void_p, size, ctypes.c_int, *places, returns=size)
-    if function is None or digests is None:
-        return None
-
-    def numbered(numbers: NDArray[np.int64]) -> tuple[Codes, Keys]:
-        n, bits = numbers.size, (2 * numbers.size).bit_length()
-        codes, found, starts = np.empty(n, dtype=np.uint32), *(np.empty(n + 1, dtype=np.int64) for _ in range(2))
-        texts = np.empty(20 * n, dtype=np.uint8)
-        many = function(numbers, n, bits, np.zeros(2 ** (bits + 1), dtype=np.uint32), codes, texts, starts, found)
-        return codes, digests(texts, starts[: many + 1])
-
-    numbers = np.array([7, -1, 10**18, 7, 0, -(2**63), 2**63 - 1, -1, *range(90, 110), 0])
-    first = {number: place for place, number in enumerate(dict.fromkeys(numbers.tolist()))}
-    codes, keys = numbered(numbers)
-    same = codes.tolist() == [first[number] for number in numbers.tolist()]
-    return numbered if same and np.array_equal(keys, _as_keys(map(_key, first))) else None
-
-
-def _dictionary(values: Any) -> tuple[Codes, Any] | None:
-    """Return codes by first appearance, and the Arrow array of distinct identifiers, a missing one among them.
-
-    None without Arrow, and where it has no such type.
-    """
-    if not has_arrow():
-        return None
-    import pyarrow as pa
-
-    try:
-        array = values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values)
-        if isinstance(array.type, pa.BaseExtensionType):
-            chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
-            array = pa.chunked_array([chunk.storage for chunk in chunks], array.type.storage_type)
-        if pa.types.is_dictionary(array.type):
-            array = array.cast(array.type.value_type)
-        numbered = _compiled_numbered_texts() if _is_text(array.type) and not array.null_count else None
-        if numbered is not None and len(array) < _MOST_NUMBERED:
-            array = array.cast(pa.large_string())  # of which many chunks are one array, however long
-            whole = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-            codes, firsts = numbered(*_bytes_of_texts(whole))
-            return codes, whole.take(pa.array(firsts))
-        encoded = array.dictionary_encode()
-        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return None
-    indices, distinct = encoded.indices, encoded.dictionary
-    if indices.null_count:
-        distinct = pa.concat_arrays([distinct, pa.nulls(1, distinct.type)])
-        indices = indices.fill_null(len(distinct) - 1)
-    return indices.to_numpy(), distinct
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-@functools.cache
-def _compiled_numbered_texts() -> Callable[[NDArray[np.uint8], NDArray[np.int64]], tuple[Codes, Codes]] | None:
-    """Return what numbers texts by first appearance, and lists these, if it was compiled and finds equal ones."""
-    place, size = ctypes.c_void_p, ctypes.c_size_t
-    types = place, place, size, size, place, place, place
-    function = compiled_function("eigenveil_numbered_texts", *types, returns=size)
-    if function is None:
-        return None
-
-    def numbered(texts: NDArray[np.uint8], starts: NDArray[np.int64]) -> tuple[Codes, Codes]:
-        n = starts.size - 1
-        codes, kinds = np.empty(n, dtype=np.uint32), np.empty((n, 3), dtype=np.int64)
-        slots = np.empty(max(_FIRST_SLOTS, 4 * n), dtype=np.uint64)
-        many = function(texts, starts, n, _FIRST_SLOTS, slots, codes, kinds)
-        return codes, kinds[:many, 2].copy()
-
-    texts = [b"%*d" % (place % 19, place * place % _FIRST_SLOTS * place) for place in range(_FIRST_SLOTS)] + [b""] * 2
-    first: dict[bytes, int] = {}
-    wanted = [first.setdefault(text, len(first)) for text in texts]
-    codes, firsts = numbered(np.frombuffer(b"".join(texts), np.uint8), np.cumsum([0, *map(len, texts)]))
-    same = codes.tolist() == wanted and [texts[place] for place in firsts] == list(first)
-    return numbered if same else None
-
-
-@functools.cache
-def _compiled_plain() -> Callable[[NDArray[np.uint8], NDArray[np.int64]], NDArray[np.bool_]] | None:
-    """Return what finds which texts are beyond doubt compared as they are written, if it was compiled and is right.
-
-    Of every other text `_text` is asked.
-    """
-    function = compiled_function("eigenveil_plain", *(ctypes.c_void_p,) * 2, ctypes.c_size_t, ctypes.c_void_p)
-    if function is None:
-        return None
-
-    def plain(texts: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.bool_]:
-        found = np.empty(starts.size - 1, dtype=np.bool_)
-        function(texts, starts, found.size, found)
-        return found
-
-    uuid = str(UUID(int=2**127 + 10**20))
-    texts = ["a", "7", "007", "Ab C", *_MISSING_MARKS, " a", "a ", "7.0", "-0", "1e5", "é", "a\0", "a\n", "x" * 32]
-    texts += [uuid, uuid.upper(), f"{{{uuid}}}", uuid.replace("-", ""), uuid.replace("-", "0")]
-    written = [text.encode() for text in texts]
-    found = plain(np.frombuffer(b"".join(written), np.uint8), np.cumsum([0, *map(len, written)]))
-    return plain if all(_text(text) == text for text, one in zip(texts, found, strict=True) if one) else None
-
-
-def _distinct_items(values: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
-    """Return codes by first appearance, and the distinct items; no row becomes an object of Python."""
-    if not has_arrow():
-        _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-        return _by_appearance(first, inverse), values[np.sort(first)]
-    import pyarrow as pa
-
-    values = np.ascontiguousarray(values)  # by their bytes: Arrow takes text of NumPy to end at its first zero
-    kind, buffers = pa.binary(values.dtype.itemsize), [None, pa.py_buffer(values)]
-    encoded = pa.Array.from_buffers(kind, values.size, buffers).dictionary_encode()
-    items = np.frombuffer(encoded.dictionary.buffers()[1], values.dtype, len(encoded.dictionary))
-    return encoded.indices.to_numpy(), items
-
-
-def _all_whole(numbers: NDArray[np.floating[Any]]) -> bool:
-    """Return whether floats are whole numbers, none of which stands for several."""
-    return bool((np.abs(numbers) < 2.0 ** (np.finfo(numbers.dtype).nmant + 1)).all() and (numbers % 1 == 0).all())
-
-
-def _bytes_of_texts(texts: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bytes of an Arrow array of text, and where each text begins and the last one ends."""
-    import pyarrow as pa
-
-    _, ends, written = texts.buffers()
-    kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    starts = np.frombuffer(ends or bytes(8), kind)[texts.offset : texts.offset + len(texts) + 1]
-    return np.frombuffer(written or b"\0", np.uint8), starts.astype(np.int64, copy=False)
-
-
-def _digests(texts: Any) -> Keys:
-    """Return the keys of an Arrow array of text, none of which becomes Python text: by identifiers.c, or one by one."""
-    import pyarrow as pa
-
-    compiled = _compiled_digests()
-    if compiled is None:
-        return _as_keys(map(_key_of_text, texts.cast(pa.large_binary()).to_pylist()))
-    keys = compiled(*_bytes_of_texts(texts))
-    keys[texts.is_null().to_numpy(zero_copy_only=False)] = 0  # as _NO_KEY
-    return keys
-
-
-@functools.cache
-def _compiled_digests() -> Callable[[NDArray[np.uint8], NDArray[np.int64]], Keys] | None:
-    """Return what makes the keys of many texts, if it was compiled and gives what Python gives."""
-    function = compiled_function("eigenveil_digests", *(ctypes.c_void_p,) * 2, ctypes.c_size_t, ctypes.c_void_p)
-    if function is None:
-        return None
-
-    def digests(texts: NDArray[np.uint8], starts: NDArray[np.int64]) -> Keys:
-        keys = np.empty((starts.size - 1, 2), dtype=np.uint64)
-        function(texts, starts, len(keys), keys)
-        return keys
-
-    ends = np.cumsum([0, 0, 1, 7, 127, 128, 129, 256, 257, 1000])
-    texts = (np.arange(ends[-1]) * 97 % 251).astype(np.uint8)
-    one_by_one = (_key_of_text(texts[low:high].tobytes()) for low, high in pairwise(ends))
-    return digests if np.array_equal(digests(texts, ends), _as_keys(one_by_one)) else None
-
-
-def _python_values(distinct: Any) -> Iterable[Any]:
-    import pyarrow as pa
-
-    if pa.types.is_floating(distinct.type):
-        return list(distinct.to_numpy(zero_copy_only=False))  # each of its own width
-    if not pa.types.is_timestamp(distinct.type):
-        return list(distinct.to_pylist())
-    # Python has no nanoseconds.
-    unit = _NANOSECONDS[distinct.type.unit]
-    times = distinct.cast(pa.int64()).to_pylist()
-    return [None if time is None else _time_text(time * unit) for time in times]
-
-
 def _without_twins(codes: Codes, keys: Keys) -> tuple[Codes, Keys]:
     """Join identifiers that differ by surrounding blanks only; in order of appearance as before."""
     ordered = np.sort(keys[:, 0])
@@ -349,27 +216,12 @@ def _by_appearance(first: Codes, inverse: Codes) -> Codes:
     return rank[inverse.ravel()]
 
 
-def _as_keys(digests: Iterable[bytes]) -> Keys:
-    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64).reshape(-1, 2)
-
-
 def _key(value: Any) -> bytes:
     try:
-        return _digest(_text(value))
+        text = _text(value)
     except (_UnfitError, ValueError, OverflowError):  # a number of too many digits, say
         return _UNFIT_KEY
-
-
-def _digest(text: str | None) -> bytes:
-    return _NO_KEY if text is None else _key_of_text(text.encode("utf-8", "surrogatepass"))
-
-
-def _key_of_text(text: bytes | None) -> bytes:
-    if text is None:
-        return _NO_KEY
-    hashed = _EMPTY.copy()  # takes half the time of a new one
-    hashed.update(text)
-    return hashed.digest()
+    return _NO_KEY if text is None else blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _text(value: Any) -> str | None:
@@ -524,34 +376,11 @@ def grouped(codes: Codes, keys: Keys) -> Grouping:
     >>> grouping.places.tolist(), grouping.order.tolist(), grouping.starts.tolist()
     ([0, 2, 1], [0, 2, 1], [0, 2, 3])
     """
-    compiled = _compiled_places() if codes.size < _MOST_NUMBERED else None
-    places, starts = (_places if compiled is None else compiled)(codes, len(keys))
-    return Grouping(places if (codes[1:] < codes[:-1]).any() else None, starts, keys)
-
-
-def _places(codes: Codes, n_units: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of rows, unit after unit by their codes, and where each unit begins and the last one ends."""
     # A sparse matrix with one entry a row, turned on its side, is a counting sort.
     entries = np.ones(codes.size, dtype=np.int8), codes, np.arange(codes.size + 1)
-    by_unit = scipy.sparse.csr_array(entries, shape=(codes.size, n_units)).tocsc()
-    return _inverse(by_unit.indices), by_unit.indptr.astype(np.int64)
-
-
-@functools.cache
-def _compiled_places() -> Callable[[Codes, int], tuple[NDArray[np.int64], NDArray[np.int64]]] | None:
-    """Return `_places` of identifiers.c, if it was compiled and gives the same."""
-    place, size = ctypes.c_void_p, ctypes.c_size_t
-    function = compiled_function("eigenveil_places", place, size, size, place, place)
-    if function is None:
-        return None
-
-    def placed(codes: Codes, n_units: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        starts, places = np.empty(n_units + 1, dtype=np.int64), np.empty(codes.size, dtype=np.int64)
-        function(np.ascontiguousarray(codes, dtype=np.uint32), codes.size, n_units, starts, places)
-        return places, starts
-
-    codes = np.arange(100) * 37 % 11
-    return placed if all(map(np.array_equal, placed(codes, 11), _places(codes, 11))) else None
+    by_unit = scipy.sparse.csr_array(entries, shape=(codes.size, len(keys))).tocsc()
+    in_order = not (codes[1:] < codes[:-1]).any()
+    return Grouping(None if in_order else _inverse(by_unit.indices), by_unit.indptr.astype(np.int64), keys)
 
 
 def _inverse(permutation: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
