@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from eigenveil import PrivacyLedger, RowBound, SecondMoments, load_release, release
-from eigenveil.audit.run import Checkpoint
 from eigenveil.cli import app
 from eigenveil.cli.options import run as run_command
 from eigenveil.errors import EigenveilError
@@ -133,36 +132,6 @@ def wrong_with_collection(folder, told):
     return found if counted <= len(reports) else [*found, "a report counts twice"]
 
 
-# The checkpoint of an audit.
-
-
-def keeps(folder, tell):
-    held = []
-
-    def keep(number):
-        if not held:
-            held.append(Checkpoint(folder / "checkpoint", {"subject": "mechanism"}))
-        try:
-            held[0].put(str(number), np.full(3, float(number)))
-        except EigenveilError:
-            held.pop().close()
-            raise
-        tell(f"kept: {number}")
-
-    for number in range(3):
-        tried(tell, lambda number=number: keep(number))
-    for one in held:
-        one.close()
-
-
-def wrong_with_checkpoint(folder, told):
-    kept = told_numbers(told, "kept")
-    if not kept:
-        return []
-    with contextlib.closing(Checkpoint(folder / "checkpoint", {"subject": "mechanism"})) as checkpoint:
-        return [f"block {number} is gone" for number in kept if (checkpoint.get(str(number)) != number).any()]
-
-
 # One site of a round, from its keys to its contribution; and whoever collects those of all sites.
 
 
@@ -256,7 +225,6 @@ def wrong_with_commands(folder, told):
 RUNS = {
     "fits": (fits, wrong_with_fits),
     "collects": (collects, wrong_with_collection),
-    "keeps": (keeps, wrong_with_checkpoint),
     "contributes": (contributes, wrong_with_site),
     "commands": (commands, wrong_with_commands),
 }

@@ -138,7 +138,7 @@ TABLE = [
     ("mechanisms.eigenvector_sampling.EigenvectorSampling.guarantee", "Fraction(1, 2)", SCALED, SAMPLING_COST),
     ("mechanisms.eigenvector_sampling.EigenvectorSampling.guarantee", "Fraction(1, 4)", SCALED, SAMPLING_COST),
     ("mechanisms.eigenvector_sampling.EigenvectorSampling.guarantee", "self.adjacency is Adjacency.REPLACE_ONE", SELF_SWAPPED, SAMPLING_COST),
-    ("sampling.exact_bingham.variances_sensitivity", "rows * (NORM_SQUARED + 2 * deviation) * grid", ("rows * (NORM_SQUARED + 2 * deviation) * grid * 4 // 5", "rows * (NORM_SQUARED + 2 * deviation) * grid * 5 // 4"), ("statistical/test_exact_eigenvectors.py::test_no_two_neighbours_are_farther_apart_than_the_sensitivity",)),
+    ("sampling.bingham.variances_sensitivity", "rows * (NORM_SQUARED + 2 * deviation) * grid", ("rows * (NORM_SQUARED + 2 * deviation) * grid * 4 // 5", "rows * (NORM_SQUARED + 2 * deviation) * grid * 5 // 4"), ("statistical/test_exact_eigenvectors.py::test_no_two_neighbours_are_farther_apart_than_the_sensitivity",)),
     # noisy_power
     ("accounting.sensitivity.image_squared", "min(n_columns, 2)", ("1", "n_columns"), (SENSITIVITY + "image", POWER + "the_noise_of_an_iteration_is_that_of_the_proof")),
     ("accounting.sensitivity.image_squared", "adjacency is Adjacency.REPLACE_ONE", SWAPPED, (SENSITIVITY + "image",)),
