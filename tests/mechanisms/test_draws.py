@@ -13,7 +13,7 @@ from contract.catalogue import make
 from eigenveil.mechanisms import base, gaussian, laplace, ppca
 from eigenveil.mechanisms.local import LOCAL_MECHANISMS
 from eigenveil.sampling import discrete
-from eigenveil.sampling.exact_bingham import ExactBingham
+from eigenveil.sampling.bingham import ExactBingham
 from eigenveil.sampling.wishart import LazyBalancedDifference, LazyFrobenius, LazyWishart, LazyWishartDifference
 from statistical.constants import SIGMAS
 

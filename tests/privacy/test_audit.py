@@ -13,9 +13,9 @@ from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
 from eigenveil.mechanisms.ppca import Ppca
+from eigenveil.sampling.bingham import ExactBingham
 from eigenveil.sampling.certified import ExactMatrix
 from eigenveil.sampling.discrete import discrete_gaussian
-from eigenveil.sampling.exact_bingham import ExactBingham
 
 # An honest mechanism fails with this probability, whatever the seed; flaws are caught at the ordinary confidence.
 SURE = 1 - 1e-9

@@ -9,9 +9,16 @@ import scipy.stats
 
 from eigenveil.sampling import bingham as envelope
 from eigenveil.sampling import certified
-from eigenveil.sampling.bingham import bingham, certifiable, certified_envelope, float_residual_error, sharp_residual
+from eigenveil.sampling.bingham import (
+    Complement,
+    ExactBingham,
+    bingham,
+    certifiable,
+    certified_envelope,
+    float_residual_error,
+    sharp_residual,
+)
 from eigenveil.sampling.certified import ExactMatrix
-from eigenveil.sampling.exact_bingham import Complement, ExactBingham
 from statistical.constants import ALPHA
 
 UNIT = 2.0**-24

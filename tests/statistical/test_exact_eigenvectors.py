@@ -10,8 +10,7 @@ from contract.catalogue import make
 from eigenveil import Adjacency
 from eigenveil.errors import CapacityError
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.sampling.certified import ExactMatrix
-from eigenveil.sampling.exact_bingham import (
+from eigenveil.sampling.bingham import (
     Complement,
     complement_tilt,
     direction_slack,
@@ -19,6 +18,7 @@ from eigenveil.sampling.exact_bingham import (
     variances_along,
     variances_sensitivity,
 )
+from eigenveil.sampling.certified import ExactMatrix
 from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import ALPHA
 

@@ -259,14 +259,6 @@ def test_seed_basis_and_updates() -> None:
     assert np.abs(np.linalg.norm(span[[1, 3]]) ** 2 - 2) < 1e-6
 
 
-def test_progress_bar_needs_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    matrix_bingham([2.0, 1.0, 0.0], 2, np.random.default_rng(0), updates=3, progress=True)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    matrix_bingham([2.0, 1.0, 0.0], 2, np.random.default_rng(0), updates=3, progress=True)
-    assert "Gibbs updates" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -14,10 +14,9 @@ from ..accounting.sensitivity import diagonal_l1
 from ..errors import CapacityError, InvalidParameterError, positive_number
 from ..guarantee import DIRECTION_ASSUMPTION, FLOAT_ASSUMPTION, Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
-from ..sampling.bingham import bingham
+from ..sampling.bingham import bingham, direction_slack, exact_directions, variances_along, variances_sensitivity
 from ..sampling.certified import ExactMatrix
 from ..sampling.discrete import discrete_laplace
-from ..sampling.exact_bingham import direction_slack, exact_directions, variances_along, variances_sensitivity
 from ..sampling.matrices import cut_off
 from .base import Integers, Releases, SamplingMechanism, Values, integer_directions, quadratic_forms
 

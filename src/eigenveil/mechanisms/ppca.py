@@ -9,8 +9,8 @@ from ..accounting.calibration import exact
 from ..errors import integer_between, one_of
 from ..guarantee import Adjacency, Assumption, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
+from ..sampling.bingham import ExactBingham
 from ..sampling.certified import ExactMatrix
-from ..sampling.exact_bingham import ExactBingham
 from ..sampling.matrix_bingham import matrix_bingham
 from .base import Integers, Releases, SamplingMechanism, Values, integer_directions, quadratic_forms
 

@@ -6,7 +6,6 @@ real direction, and what is proved for real directions holds for them. docs/rese
 """
 
 import math
-from collections.abc import Iterable
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -83,22 +82,17 @@ class LazySines:
         self.value, self.error, self.cosine, self.cosine_error = (np.empty(size) for _ in range(4))
         pending = np.arange(size)
         while pending.size:
-            pending = pending[~self._proposed(pending, doubt)]
-
-    def _proposed(self, at: NDArray[np.intp], doubt: float) -> NDArray[np.bool_]:
-        """Fill in proposals at some places, and return which of them are kept."""
-        words, coins = random_words(self._generator, at.size), random_words(self._generator, at.size)
-        self._word[at] = words
-        self.value[at], self.error[at] = sine, error = self._floats(words)
-        self.cosine[at] = cosine = np.sqrt(1 - np.square(sine))
-        self.cosine_error[at] = cosine_error = (1.1 * sine * error + 2 * UNIT_ROUNDOFF) / cosine
-        chance = math.sqrt(self._threshold) / cosine
-        uniform = coins * 2.0**-64
-        kept = uniform < chance
-        sure = np.abs(uniform - chance) > 1.1 * chance * cosine_error / cosine + 8 * UNIT_ROUNDOFF + doubt
-        for j in np.flatnonzero(~sure):
-            kept[j] = self._kept(int(at[j]), LazyUniform(int(coins[j]), 64, self._generator))
-        return np.asarray(kept)
+            words, coins = random_words(generator, pending.size), random_words(generator, pending.size)
+            self._word[pending] = words
+            self.value[pending], self.error[pending] = sine, error = self._floats(words)
+            self.cosine[pending] = cosine = np.sqrt(1 - np.square(sine))
+            self.cosine_error[pending] = cosine_error = (1.1 * sine * error + 2 * UNIT_ROUNDOFF) / cosine
+            chance, uniform = math.sqrt(threshold) / cosine, coins * 2.0**-64
+            kept = uniform < chance
+            sure = np.abs(uniform - chance) > 1.1 * chance * cosine_error / cosine + 8 * UNIT_ROUNDOFF + doubt
+            for j in np.flatnonzero(~sure):
+                kept[j] = self._kept(int(pending[j]), LazyUniform(int(coins[j]), 64, generator))
+            pending = pending[~kept]
 
     def _floats(self, words: WordArray) -> tuple[FloatArray, FloatArray]:
         """Return the sines that uniform words stand for, and their errors."""
@@ -146,7 +140,7 @@ class RoundedDirections:
         What stands for 1 in the integers.
     generator : numpy.random.Generator
     doubt : float
-        As of `LazySines`.
+        Added to the errors of floats when they decide; 1 leaves everything to exact intervals, as tests do.
 
     Attributes
     ----------
@@ -179,10 +173,13 @@ class RoundedDirections:
         self._sines = LazySines(len(self._place), d, threshold, generator, doubt)
         self._minus = generator.integers(0, 2, len(self._place)).astype(bool)
         self._normals = LazyNormals(n * d, generator)
+        z = self._normals.value.reshape(-1, d)
         # What cannot be computed is NaN, or has an infinite error, and is decided exactly.
         with np.errstate(divide="ignore", invalid="ignore"):
-            points, errors = self._uniform_points()
-            points[aimed], errors[aimed] = self._points_in_caps(aimed)
+            lengths = np.sqrt(np.einsum("ij,ij->i", z, z))
+            points = z / lengths[:, None]
+            errors = 4 * math.sqrt(d) * self._normals.error / lengths + (d + 8) * UNIT_ROUNDOFF
+            points[aimed], errors[aimed] = self._points_in_caps(rows[aimed], z[aimed])
             points *= scale
             self.integers = np.rint(points)
             sure = np.abs(points - self.integers) < 0.5 - (scale * (errors + 2 * UNIT_ROUNDOFF) + doubt)[:, None]
@@ -191,19 +188,10 @@ class RoundedDirections:
         for index in open_:
             self.integers[index] = self._rounded(int(index))
 
-    def _uniform_points(self) -> tuple[FloatArray, FloatArray]:
-        """Return z/|z| of the normals, and for every row a bound on the error of an entry."""
-        d = self._rows.shape[1]
-        z = self._normals.value.reshape(-1, d)
-        lengths = np.sqrt(np.einsum("ij,ij->i", z, z))
-        errors = 4 * math.sqrt(d) * self._normals.error / lengths + (d + 8) * UNIT_ROUNDOFF
-        return z / lengths[:, None], errors
-
-    def _points_in_caps(self, aimed: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+    def _points_in_caps(self, rows: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the directions within caps: the cosine along the row, and the sine along what is left of z."""
-        rows, sines, d = self._rows[aimed], self._sines, self._rows.shape[1]
+        sines, d = self._sines, rows.shape[1]
         axes = rows / np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
-        z = self._normals.value.reshape(-1, d)[aimed]
         aside = z - np.einsum("ij,ij->i", z, axes)[:, None] * axes
         lengths, all_of_z = (np.sqrt(np.einsum("ij,ij->i", one, one)) for one in (aside, z))
         lost = 2 * math.sqrt(d) * self._normals.error + (d + 16) * UNIT_ROUNDOFF * all_of_z
@@ -224,15 +212,17 @@ class RoundedDirections:
     def _intervals(self, index: int, bits: int) -> list[Interval]:
         """Return intervals for the entries of one direction, or none where the bits are too few for its length."""
         d = self._rows.shape[1]
-        aside = [_between(self._normals.integer(index * d + j, bits)) for j in range(d)]
+        integers = [self._normals.integer(index * d + j, bits) for j in range(d)]
+        # In their units, which cancel out of a direction.
+        aside = [Interval(Fraction(n - (n <= 0)), Fraction(n + (n >= 0))) for n in integers]
         place = self._place.get(index)
         row = [0] * d if place is None else [int(entry) for entry in self._rows[index]]
         if place is not None:
             # What is left of z, times |row|^2.
             square = Interval.point(sum(entry * entry for entry in row))
-            along = _total(z * Interval.point(entry) for z, entry in zip(aside, row, strict=True))
+            along = reduce(Interval.__add__, (z * Interval.point(entry) for z, entry in zip(aside, row, strict=True)))
             aside = [z * square - along * Interval.point(entry) for z, entry in zip(aside, row, strict=True)]
-        length = _total(entry * entry for entry in aside)
+        length = reduce(Interval.__add__, (entry * entry for entry in aside))
         if length.low <= 0:
             return []
         sine, forward = Interval.point(self._scale), Interval.point(0)
@@ -243,12 +233,3 @@ class RoundedDirections:
             forward = cosine * Interval.point(-self._scale if self._minus[place] else self._scale)
         sideways = sine / sqrt_interval(length, 2 * bits)
         return [forward * Interval.point(x) + sideways * z for x, z in zip(row, aside, strict=True)]
-
-
-def _between(integer: int) -> Interval:
-    """Return the value of a number from `LazyNormals.integer`, in its units, which cancel out of a direction."""
-    return Interval(Fraction(integer - (integer <= 0)), Fraction(integer + (integer >= 0)))
-
-
-def _total(terms: Iterable[Interval]) -> Interval:
-    return reduce(Interval.__add__, terms)

@@ -55,7 +55,7 @@ class Coin:
         self.undecided = 0
 
     def toss(self, size: int, generator: np.random.Generator) -> NDArray[np.bool_]:
-        """Return so many independent tosses."""
+        """Return `size` independent tosses."""
         words = random_words(generator, size) >> np.uint64(_WORD - self._bits)
         fallen = words < self._sure
         for i in np.flatnonzero((words >= self._sure) & (words <= self._never)):
@@ -110,8 +110,16 @@ def discrete_laplace(scale: float, size: int, generator: np.random.Generator) ->
     >>> bool(np.abs(discrete_laplace(1e6, 1000, np.random.default_rng(0))).mean() > 5e5)
     True
     """
-    scale, size = positive_number("scale", scale), integer_between("size", size, 1)
-    return _laplace(_rounded_up(scale), size, generator)
+    exact, missing = _rounded_up(positive_number("scale", scale)), integer_between("size", size, 1)
+    accepted: list[IntArray] = []
+    while missing > 0:
+        magnitude = _magnitudes(exact, missing, generator)
+        negative = generator.integers(0, 2, magnitude.size).astype(bool)
+        # Minus zero is drawn again.
+        kept = np.where(negative, -magnitude, magnitude)[~(negative & (magnitude == 0))][:missing]
+        accepted.append(kept)
+        missing -= kept.size
+    return np.concatenate(accepted)
 
 
 def geometric(scale: float, size: int, generator: np.random.Generator) -> IntArray:
@@ -133,7 +141,7 @@ def geometric(scale: float, size: int, generator: np.random.Generator) -> IntArr
 
 
 def geometric_reaches(limits: IntArray, scale: float, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """Return for every limit whether a draw of `geometric`, one for each, is at least so large.
+    """Return whether a draw of `geometric`, one for each limit, is at least as large as the limit.
 
     Each answer is a coin of probability exp(-limit / scale), so that no number is drawn.
 
@@ -181,7 +189,7 @@ class _GaussianCells:
         self._trials = 2 ** (lazy.CELL_BITS + 1) / lazy.HEIGHT * self._width / max(1.0, 2.5 * self._scale)
 
     def kept(self, wanted: int) -> IntArray:
-        """Return those of some proposals that are kept: about as many as wanted, and no more than a chunk."""
+        """Return accepted proposals: about as many as wanted, and no more than a chunk."""
         trials = wanted * self._trials
         size = min(int(trials + 2 * math.sqrt(trials)) + 1, _CHUNK)
         # Of 32 bits 16 choose the cell, 15 begin the coin and the last is the sign.
@@ -235,26 +243,13 @@ class _GaussianCells:
         return np.asarray(lazy.RATIO.take(cell) * np.exp(-0.5 * np.square(numbers / self._scale)))
 
     def chance(self, number: int, factor: Fraction) -> Callable[[int], Interval]:
-        """Return what brackets the probability to keep an integer."""
+        """Return the probability to keep an integer, as a function from digits to an interval that holds it."""
         exponent = Interval.point(-((Fraction(number) / Fraction(self._scale)) ** 2) / 2)
         return lambda digits: exp_interval(exponent, digits) * Interval.point(factor)
 
 
-def _laplace(scale: Fraction, size: int, generator: np.random.Generator) -> IntArray:
-    """Draw from the discrete Laplace distribution: a magnitude and a coin for its sign; minus zero is drawn again."""
-    accepted: list[IntArray] = []
-    missing = size
-    while missing > 0:
-        magnitude = _magnitudes(scale, missing, generator)
-        negative = generator.integers(0, 2, magnitude.size).astype(bool)
-        kept = np.where(negative, -magnitude, magnitude)[~(negative & (magnitude == 0))][:missing]
-        accepted.append(kept)
-        missing -= kept.size
-    return np.concatenate(accepted)
-
-
 def _magnitudes(scale: Fraction, wanted: int, generator: np.random.Generator) -> IntArray:
-    """Draw about as many as wanted with probability proportional to exp(-x/scale), scale a/b: the floor of (u + a v)/b.
+    """Draw about `wanted` integers x >= 0 with probability proportional to exp(-x/scale), scale a/b: ⌊(u + a v)/b⌋.
 
     u is uniform below a and kept with probability exp(-u/a), v is geometric with ratio 1/e. b is a power of 2.
     """
@@ -307,7 +302,7 @@ def _falls(gamma: FloatArray, exactly: Callable[[int], Fraction], generator: np.
 
 
 def _below_exp(gamma: Fraction) -> Callable[[int], Interval]:
-    """Return what brackets exp(-gamma)."""
+    """Return exp(-gamma), as a function from digits to an interval that holds it."""
     return lambda digits: exp_interval(Interval.point(-gamma), digits)
 
 

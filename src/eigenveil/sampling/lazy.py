@@ -96,11 +96,6 @@ def random_word(generator: np.random.Generator) -> int:
     return int(generator.integers(0, 2**64, dtype=np.uint64))
 
 
-def _leading(words: WordArray) -> NDArray[np.int64]:
-    """Return the bits that choose the cells."""
-    return (words >> _BESIDE_CELL).view(np.int64)
-
-
 class LazyUniform:
     """A number in [0, 1): value/2^bits is at most it, and (value + 1)/2^bits above it.
 
@@ -126,7 +121,7 @@ class LazyUniform:
 
     @property
     def interval(self) -> Interval:
-        """What is known of the number."""
+        """The interval of all numbers with the bits drawn so far."""
         return Interval(Fraction(self.value, 2**self.bits), Fraction(self.value + 1, 2**self.bits))
 
     def below(self, chance: Callable[[int], Interval]) -> bool:
@@ -181,7 +176,7 @@ class LazyNormals:
 
     @property
     def size(self) -> int:
-        """How many they are."""
+        """The number of normals."""
         return self._word.size
 
     def forget_values(self) -> None:
@@ -201,7 +196,7 @@ class LazyNormals:
         """Fill in proposals; return the bits that chose their cells, and the first 16 bits of their coins."""
         drawn = random_words(self._generator, words.size + (words.size + 3) // 4)
         words[...] = drawn[: words.size]
-        leading = _leading(words)
+        leading = (words >> _BESIDE_CELL).view(np.int64)
         values[...] = (words & _DIGITS_MASK).view(np.int64)
         values += 0.5
         values *= 2.0**-UNIT_BITS

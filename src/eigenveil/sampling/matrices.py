@@ -5,14 +5,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, count
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..numerics import FloatArray, IntArray, available_cores
-from .certified import Interval, rounding_of_sum
+from .certified import Interval
 
 # Numbers drawn at once: enough for a thread to be worth its start, and little memory beside the matrix.
 _BLOCK = 2**17
@@ -38,7 +38,12 @@ def symmetric(
     """
     d = n_features
     matrix = np.zeros((d, d), dtype=np.int64)
-    cuts = _cuts(d)
+    cuts, numbers = [0], 0  # between blocks of rows that have about as many numbers above the diagonal
+    for i in range(d):
+        numbers += d - 1 - i
+        if numbers >= _BLOCK or i == d - 1:
+            cuts.append(i + 1)
+            numbers = 0
     generators = generator.spawn(len(cuts) - 1) if len(cuts) > 2 else [generator]
 
     def fill(low: int, high: int, own: np.random.Generator) -> None:
@@ -68,30 +73,16 @@ def mirror_upper(matrix: NDArray[Any]) -> None:
 
 @lru_cache(maxsize=8)
 def below(d: int) -> NDArray[np.bool_]:
-    """Tell which entries are below the diagonal; small matrices are drawn by the thousand."""
+    """Return a mask of the entries below the diagonal; cached, since small matrices are drawn by the thousand."""
     return np.tri(d, k=-1, dtype=np.bool_)
 
 
-def _cuts(d: int) -> list[int]:
-    """Return where to cut the rows, so that every block has about as many numbers above the diagonal."""
-    cuts, numbers = [0], 0
-    for i in range(d):
-        numbers += d - 1 - i
-        if numbers >= _BLOCK or i == d - 1:
-            cuts.append(i + 1)
-            numbers = 0
-    return cuts
-
-
-SECOND_ORDER = 1 + 2.0**-20
-"""Covers products of relative errors, each of which is below 2^-22."""
 COARSEST = 10
-"""The grid of what leaves is 2^10 to 2^11 times finer than the noise."""
+"""The grid of released integers is 2^10 to 2^11 times finer than the noise."""
 FARTHEST = 2**62
 """What is beyond is cut off; noise gets there with a probability below exp(-400)."""
 _ROWS_AT_ONCE = 64
 _THREADS_FROM = 6  # blocks; fewer take less time than the start of a thread
-_SQUARES_AT_ONCE = 64
 
 
 class LazyMatrix(Protocol):
@@ -109,7 +100,7 @@ class LazyMatrix(Protocol):
     error: float
 
     def interval(self, i: int, j: int, level: int) -> Interval:
-        """Return what surely holds entry (i, j), i <= j; levels begin at 1, and narrow it down to a point."""
+        """Return an interval that holds entry (i, j), i <= j; levels begin at 1, and narrow it down to a point."""
 
 
 def public_shift(sd: float) -> int:
@@ -176,68 +167,13 @@ def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix, wraps: bool =
     else:
         with ThreadPoolExecutor(available_cores()) as pool:
             found = list(pool.map(fill, blocks))
-    doubtful = chain.from_iterable(found)
-    for i, j in doubtful:
+    for i, j in chain.from_iterable(found):
+        part = Interval.point(Fraction(int(integers[i, j]) & (2**shift - 1), 2**shift))
+        levels = (noise.interval(i, j, level) for level in count(1))
+        rounded = next(n for n in ((entry + part).rounded() for entry in levels) if n is not None)
         # Cut off together with what it hides, or the cut would show it.
-        whole_sum = (int(integers[i, j]) >> shift) + _rounded_exactly(int(integers[i, j]), shift, noise, i, j)
+        whole_sum = (int(integers[i, j]) >> shift) + rounded
         cut = whole_sum if beyond else max(-FARTHEST, min(FARTHEST, whole_sum))
         result[i, j] = (whole_sum + 2**63) % 2**64 - 2**63 if wraps else cut
     mirror_upper(result)
     return cut_off(result) if beyond else result
-
-
-def _rounded_exactly(integer: int, shift: int, noise: LazyMatrix, i: int, j: int) -> int:
-    part = Interval.point(Fraction(integer & (2**shift - 1), 2**shift))
-    level, rounded = 0, None
-    while rounded is None:
-        level += 1
-        rounded = (noise.interval(i, j, level) + part).rounded()
-    return rounded
-
-
-class LazyNumbers(Protocol):
-    """Real numbers: floats with a proved error, and integers within one unit of them, in units as small as asked."""
-
-    value: FloatArray
-    error: float
-
-    @property
-    def size(self) -> int:
-        """How many they are."""
-
-    def integer(self, index: int, bits: int) -> int:
-        """Return an integer within one unit of 2^-(51 + bits) of the number."""
-
-
-class SquaredNorm:
-    """The sum of the squares of lazy numbers.
-
-    Attributes
-    ----------
-    value : float
-    relative : float
-        The number is within (1 ± relative) of `value`.
-    """
-
-    def __init__(self, lazy: LazyNumbers) -> None:
-        self._lazy = lazy
-        numbers, size = lazy.value, lazy.size
-        even = size - size % _SQUARES_AT_ONCE
-        blocks = numbers[:even].reshape(-1, _SQUARES_AT_ONCE)
-        sums = np.einsum("ij,ij->i", blocks, blocks).tolist()
-        self.value: float = math.fsum(sums + np.square(numbers[even:]).tolist())
-        shift = lazy.error * math.sqrt(size / self.value)
-        self.relative: float = (rounding_of_sum(_SQUARES_AT_ONCE + 2) + 2 * shift + shift**2) * SECOND_ORDER
-
-    def interval(self, level: int) -> Interval:
-        """Return what surely holds it: at level 1 by floats, then from all digits, then from more and more of them."""
-        if level == 1 and self.relative < 2.0**-22:
-            slack = Fraction(self.relative)
-            return Interval.point(self.value) * Interval(1 - slack, 1 + slack)
-        bits = 64 * max(0, level - 2)
-        low = high = 0
-        for index in range(self._lazy.size):
-            size = abs(self._lazy.integer(index, bits))
-            low += max(0, size - 1) ** 2
-            high += (size + 1) * (size + 1)
-        return Interval(Fraction(low, 4 ** (51 + bits)), Fraction(high, 4 ** (51 + bits)))

@@ -14,24 +14,17 @@ has to be positive definite on the complement only, and a negative β follows A'
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError, integer_between, one_of
 from ..numerics import FloatArray
-from .bingham import _BATCH_ENTRIES, _envelope_width, _log_acceptance, bingham, eigensystem
+from .bingham import _BATCH_ENTRIES, _envelope_width, _log_acceptance, bingham, eigensystem, symmetric_matrix
 from .randomness import check_generator
-
-
-class Kernel(Protocol):
-    """One update of a Markov chain on orthonormal d × k matrices."""
-
-    def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
-        """Return the next states of all chains, shape (chains, d, k)."""
 
 
 def haar_orthogonal(count: int, rows: int, columns: int, generator: np.random.Generator) -> FloatArray:
@@ -314,7 +307,7 @@ def _log_acceptance_of_one(quotient: float, dimension: int) -> float:
 
 @dataclass(frozen=True)
 class ChainDiagnostics:
-    """What several chains of the same sampler say about their convergence.
+    """Convergence diagnostics of several chains of one sampler.
 
     All of it is computed from private data and from draws that are not the release: look, but do not publish.
 
@@ -470,7 +463,6 @@ def matrix_bingham(
     method: str = "block",
     chains: int = 1,
     updates: int | None = None,
-    progress: bool = False,
 ) -> MatrixBinghamDraw:
     """Draw V with orthonormal columns from the density proportional to exp(tr VᵀBV).
 
@@ -491,8 +483,6 @@ def matrix_bingham(
     updates : int, optional
         The number of updates of each chain, by default `default_updates`. It must not be chosen by looking at
         private data.
-    progress : bool, default False
-        Show a progress bar, if a terminal is attached.
 
     Returns
     -------
@@ -518,7 +508,7 @@ def matrix_bingham(
     check_generator(generator)
     one_of("method", method, ("block", "hoff"))
     chains = integer_between("chains", chains, 1)
-    eigenvalues, basis = eigensystem(B)
+    eigenvalues, basis = eigensystem(symmetric_matrix(B))
     d = eigenvalues.size
     k = integer_between("k", k, 1, d)
     if updates is None:
@@ -532,11 +522,11 @@ def matrix_bingham(
 
     order = np.argsort(-eigenvalues, kind="stable")
     gaps = eigenvalues[order[0]] - eigenvalues[order]
-    kernel: Kernel = BlockKernel(gaps, k) if method == "block" else HoffKernel(gaps, k)
+    kernel = BlockKernel(gaps, k) if method == "block" else HoffKernel(gaps, k)
     states = haar_orthogonal(chains, d, k, generator)
     traces, mean_norms = np.empty((chains, updates)), np.empty((chains, updates))
     running_sum = np.zeros_like(states)
-    for step in _steps(updates, progress):
+    for step in range(updates):
         states = kernel.update(states, generator)
         if chains > 1:
             traces[:, step] = k * eigenvalues[order[0]] - np.square(states).sum(axis=2) @ gaps
@@ -562,16 +552,3 @@ def matrix_bingham(
             effective_sample_size(late) if long_enough else math.nan,
         )
     return MatrixBinghamDraw(embedded[0], method, updates, diagnostics)
-
-
-def _steps(updates: int, progress: bool) -> Iterable[int]:
-    """Count the updates, with a progress bar on the standard error if it was asked for and can be seen."""
-    if not progress:
-        return range(updates)
-    from rich.console import Console  # which whoever asks for no bar does not wait for
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        return range(updates)
-    return track(range(updates), description="Gibbs updates", console=console)

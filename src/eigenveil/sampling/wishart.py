@@ -1,11 +1,11 @@
 """Wishart matrices by Bartlett's decomposition: in floats, and as lazy triangles for exact noise."""
 
 import math
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from .certified import (
     weighted_grams,
 )
 from .lazy import FIRST_DIGITS, UNIT_BITS, LazyNormals, LazyUniform, random_word, random_words
-from .matrices import SECOND_ORDER, SquaredNorm, below, mirror_upper
+from .matrices import below, mirror_upper
 from .randomness import check_generator
 
 
@@ -63,7 +63,7 @@ def wishart(degrees: float, scale: float, n_features: int, generator: np.random.
 
 
 def wisharts(count: int, degrees: float, scale: float, n_features: int, generator: np.random.Generator) -> FloatArray:
-    """Draw so many of them at once, independently, which is quicker for small ones.
+    """Draw several independent Wishart matrices at once, which is quicker for small ones.
 
     Examples
     --------
@@ -262,6 +262,59 @@ def lazy_triangles(how_many: int, n_features: int, degrees: int, generator: np.r
     return triangles
 
 
+SECOND_ORDER = 1 + 2.0**-20
+"""Covers products of relative errors, each of which is below 2^-22."""
+_SQUARES_AT_ONCE = 64
+
+
+class LazyNumbers(Protocol):
+    """Real numbers: floats with a proved error, and integers within one unit of them, in units as small as asked."""
+
+    value: FloatArray
+    error: float
+
+    @property
+    def size(self) -> int:
+        """The number of numbers."""
+
+    def integer(self, index: int, bits: int) -> int:
+        """Return an integer within one unit of 2^-(51 + bits) of the number."""
+
+
+class SquaredNorm:
+    """The sum of the squares of lazy numbers.
+
+    Attributes
+    ----------
+    value : float
+    relative : float
+        The number is within (1 ± relative) of `value`.
+    """
+
+    def __init__(self, lazy: LazyNumbers) -> None:
+        self._lazy = lazy
+        numbers, size = lazy.value, lazy.size
+        even = size - size % _SQUARES_AT_ONCE
+        blocks = numbers[:even].reshape(-1, _SQUARES_AT_ONCE)
+        sums = np.einsum("ij,ij->i", blocks, blocks).tolist()
+        self.value: float = math.fsum(sums + np.square(numbers[even:]).tolist())
+        shift = lazy.error * math.sqrt(size / self.value)
+        self.relative: float = (rounding_of_sum(_SQUARES_AT_ONCE + 2) + 2 * shift + shift**2) * SECOND_ORDER
+
+    def interval(self, level: int) -> Interval:
+        """Return an interval that holds the sum: at level 1 by floats, then from all digits, then from ever more."""
+        if level == 1 and self.relative < 2.0**-22:
+            slack = Fraction(self.relative)
+            return Interval.point(self.value) * Interval(1 - slack, 1 + slack)
+        bits = 64 * max(0, level - 2)
+        low = high = 0
+        for index in range(self._lazy.size):
+            size = abs(self._lazy.integer(index, bits))
+            low += max(0, size - 1) ** 2
+            high += (size + 1) * (size + 1)
+        return Interval(Fraction(low, 4 ** (51 + bits)), Fraction(high, 4 ** (51 + bits)))
+
+
 _THREADS_FROM = 300  # features; below, the start of a thread takes longer than the numbers
 _UNDERFLOW = 2.0**-900  # what products below the least normal number lose, many times over
 
@@ -292,13 +345,17 @@ class LazyWishart:
     scale: float
     value: FloatArray
 
-    n_factors = 1
+    signs: tuple[int, ...] = (1,)
 
     def __init__(self, n_features: int, degrees: int, scale: float, generator: np.random.Generator) -> None:
         self.d, self.degrees, self.scale = n_features, degrees, scale
-        self.factors: list[LazyTriangle] = []
-        for triangle in self._drawn(generator):
-            self._take(triangle)
+        draw, n_factors = partial(lazy_triangles, n_features=n_features, degrees=degrees), len(self.signs)
+        if n_factors == 1 or n_features < _THREADS_FROM:
+            self.factors: list[LazyTriangle] = draw(n_factors, generator=generator)
+        else:  # wide ones on all cores, each by a generator of its own, as in `symmetric`
+            with ThreadPoolExecutor(n_factors) as pool:
+                drawn = pool.map(lambda own: draw(1, generator=own)[0], generator.spawn(n_factors))
+                self.factors = list(drawn)
         weights, relative = self._weights(generator)
         self.value, longest = weighted_grams(
             [triangle.value.reshape(n_features, -1) for triangle in self.factors], weights
@@ -315,59 +372,34 @@ class LazyWishart:
         small = max(rows_error, relative) < 2.0**-22
         self.error: float = bound * SECOND_ORDER + _UNDERFLOW if small else math.inf
 
-    def _drawn(self, generator: np.random.Generator) -> Iterable[LazyTriangle]:
-        """Return the factors: wide ones on all cores, each by a generator of its own, as in `symmetric`."""
-        draw = partial(lazy_triangles, n_features=self.d, degrees=self.degrees)
-        if self.n_factors == 1 or self.d < _THREADS_FROM:
-            return draw(self.n_factors, generator=generator)
-        with ThreadPoolExecutor(self.n_factors) as pool:
-            drawn = pool.map(lambda own: draw(1, generator=own), generator.spawn(self.n_factors))
-            return chain.from_iterable(list(drawn))
-
-    def _take(self, triangle: LazyTriangle) -> None:
-        """Note a factor that was drawn, while its floats are there."""
-        self.factors.append(triangle)
-
     def _weights(self, generator: np.random.Generator) -> tuple[list[float], float]:
-        """Return the factors of the products, and by which share of themselves they may be wrong."""
+        """Return the factors of the products, and a relative bound of their errors."""
         del generator
-        return [self.scale], 0.0
+        return [sign * self.scale for sign in self.signs], 0.0
 
     def _weight_intervals(self, level: int) -> list[Interval]:
-        """Return what surely holds the factors of the products."""
+        """Return intervals that hold the factors of the products."""
         del level
-        return [Interval.point(self.scale)]
+        return [Interval.point(sign * self.scale) for sign in self.signs]
 
     def interval(self, i: int, j: int, level: int) -> Interval:
-        """Return what surely holds entry (i, j), from 64·level further digits of its two rows."""
-        total = Interval.point(0)
+        """Return an interval that holds entry (i, j), from 64·level further digits of its two rows."""
+        total, bits = Interval.point(0), 64 * level
         for weight, triangle in zip(self._weight_intervals(level), self.factors, strict=True):
-            total += weight * self._product(triangle, i, j, 64 * level)
+            width, terms = triangle.columns, min(i + 1, triangle.columns)
+            first = [triangle.integer(i * width + k, bits) for k in range(terms)]
+            second = first if i == j else [triangle.integer(j * width + k, bits) for k in range(terms)]
+            middle = sum(x * y for x, y in zip(first, second, strict=True))
+            slack = sum(abs(x) + abs(y) + 1 for x, y in zip(first, second, strict=True))  # a unit for each integer
+            unit = 4 ** (51 + bits)
+            total += weight * Interval(Fraction(middle - slack, unit), Fraction(middle + slack, unit))
         return total
-
-    def _product(self, triangle: LazyTriangle, i: int, j: int, bits: int) -> Interval:
-        """Return what surely holds the product of rows i <= j: each number is within one unit of its integer."""
-        width, terms = triangle.columns, min(i + 1, triangle.columns)
-        first = [triangle.integer(i * width + k, bits) for k in range(terms)]
-        second = first if i == j else [triangle.integer(j * width + k, bits) for k in range(terms)]
-        middle = sum(x * y for x, y in zip(first, second, strict=True))
-        slack = sum(abs(x) + abs(y) + 1 for x, y in zip(first, second, strict=True))
-        unit = 4 ** (51 + bits)
-        return Interval(Fraction(middle - slack, unit), Fraction(middle + slack, unit))
 
 
 class LazyWishartDifference(LazyWishart):
     """scale·(L₁L₁ᵀ − L₂L₂ᵀ): joint density of the two terms ∝ exp(−(tr W₁ + tr W₂)/(2 scale)) at d + 1 degrees."""
 
-    n_factors = 2
-
-    def _weights(self, generator: np.random.Generator) -> tuple[list[float], float]:
-        del generator
-        return [self.scale, -self.scale], 0.0
-
-    def _weight_intervals(self, level: int) -> list[Interval]:
-        del level
-        return [Interval.point(self.scale), Interval.point(-self.scale)]
+    signs = (1, -1)
 
 
 class LazyBalancedDifference(LazyWishartDifference):
@@ -377,14 +409,10 @@ class LazyBalancedDifference(LazyWishartDifference):
     """
 
     def __init__(self, n_features: int, scale: float, generator: np.random.Generator) -> None:
-        self._norms: list[SquaredNorm] = []
         super().__init__(n_features, n_features + 1, scale, generator)
 
-    def _take(self, triangle: LazyTriangle) -> None:
-        super()._take(triangle)
-        self._norms.append(SquaredNorm(triangle))
-
     def _weights(self, generator: np.random.Generator) -> tuple[list[float], float]:
+        self._norms = [SquaredNorm(triangle) for triangle in self.factors]
         self._sign = 1 - 2 * (random_word(generator) >> 63)
         self._uniform = LazyUniform(random_word(generator), 64, generator)
         while self._uniform.value < 2**54:  # so that it is known to a share of 2^-54
@@ -399,11 +427,6 @@ class LazyBalancedDifference(LazyWishartDifference):
         ]
         return weights, sum(norm.relative for norm in self._norms) + share_error + 16 * UNIT_ROUNDOFF
 
-    def _shrinkage(self) -> Interval:
-        """Return what surely holds U^(1/p), by which the smaller of the two traces is smaller."""
-        exponent = Fraction(2, self.d * (self.d + 1))
-        return power_interval(self._uniform.interval, exponent, 20 + self._uniform.bits // 3)
-
     def _weight_intervals(self, level: int) -> list[Interval]:
         while self._uniform.bits < 64 * level:
             self._uniform.more()
@@ -413,10 +436,12 @@ class LazyBalancedDifference(LazyWishartDifference):
             level += 1
             first, second = (norm.interval(level) for norm in self._norms)
         one, scale = Interval.point(1), Interval.point(self._sign * Fraction(self.scale))
-        return [
-            scale * (one + second / first),
-            Interval.point(-1) * scale * self._shrinkage() * (one + first / second),
-        ]
+        return [scale * (one + second / first), Interval.point(-1) * scale * self._shrinkage() * (one + first / second)]
+
+    def _shrinkage(self) -> Interval:
+        """Return an interval that holds U^(1/p), the ratio of the smaller trace to the larger."""
+        exponent = Fraction(2, self.d * (self.d + 1))
+        return power_interval(self._uniform.interval, exponent, 20 + self._uniform.bits // 3)
 
 
 class LazyFrobenius:
@@ -464,7 +489,7 @@ class LazyFrobenius:
         self.error: float = bound if relative < 2.0**-22 else math.inf
 
     def interval(self, i: int, j: int, level: int) -> Interval:
-        """Return what surely holds entry (i, j), i <= j, from 64·level further digits of its number."""
+        """Return an interval that holds entry (i, j), i <= j, from 64·level further digits of its number."""
         bits = 64 * level
         first, second = (norm.interval(level) for norm in self._norms)
         precision = 64 + bits
