@@ -32,7 +32,7 @@ _GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names.s
 _VALUES = {
     **dict.fromkeys(("epsilon", "delta", "norm_bound", "missing", "penalty", "alpha", "energy"), "NUMBER"),
     **dict.fromkeys(("at_delta", "confidence", "target_loss"), "NUMBER"),
-    **dict.fromkeys(("rows", "features", "repeats", "draws", "bits", "workers", "rank", "colluding"), "N"),
+    **dict.fromkeys(("rows", "features", "repeats", "draws", "workers", "rank", "colluding"), "N"),
     **dict.fromkeys(("quorum", "bins"), "N"),
     **dict.fromkeys(("output", "schema", "plot", "registry", "scores", "protocol", "release"), "FILE"),
     **dict.fromkeys(("totals", "merge"), "FILE"),
