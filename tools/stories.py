@@ -657,15 +657,16 @@ TELEMETRY = "As a telemetry team, we"
 
 @story(TELEMETRY, "collect noisy reports and release directions without raw rows.", "local/test_server.py")
 def local_collection() -> None:
-    from eigenveil.local import Aggregator, LocalProtocol, encode, encode_many
+    from eigenveil.local import Aggregate, LocalProtocol, aggregate, encode, encode_many
 
     rng = np.random.default_rng(5)
     for name in ("double_cap", "one_bit", "gaussian"):
         budget = {"epsilon": 4.0, "delta": 1e-6 if name == "gaussian" else 0.0}
         protocol = LocalProtocol(n_features=5, norm_bound=3.0, mechanism=name, **budget)
-        collected = Aggregator(protocol)
-        collected.add_many([encode(protocol, np.ones(5)), *encode_many(protocol, rng.normal(size=(500, 5)))])
-        assert collected.release(n_components=1).n_rows == 501
+        reports = [encode(protocol, np.ones(5)), *encode_many(protocol, rng.normal(size=(500, 5)))]
+        aggregate(protocol, reports[:200]).save("morning.npz")
+        total = Aggregate.load("morning.npz") + aggregate(protocol, pd.DataFrame({"report": reports[200:]}))
+        assert total.release(n_components=1).n_rows == 501
 
 
 @story(TELEMETRY, "simulate a collection before I start one.", "estimators/test_local_pca.py")
@@ -742,7 +743,7 @@ def bounds() -> None:
     facts |= {"threshold": 0.5, "conditional_means": [0.2, 0.8], "captured": 0.5, "distance": 0.01, "divergence": 0.1}
     facts |= {"n_densities": 9, "epsilon_0": 0.2, "epsilons": [0.1] * 3, "eigenvalues": [0.5, 0.3, 0.2]}
     facts |= {"mechanism": "matrix_laplace", "a": [1, 0], "b": [0, 1], "covariance": np.eye(2)}
-    for name in theory.bounds.__all__:
+    for name in theory.__all__:
         bound = getattr(theory, name)
         if inspect.isfunction(bound):
             facts["n_components"] = 2 if name == "expected_loss" else 10
