@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from eigenveil.report.plots import BLUE, BROWN, GREY, INK, new_figure, styled
-from eigenveil.sampling.matrix_bingham import matrix_bingham
 from eigenveil.theory import jmlr_figure_1, jmlr_theorem_15_rows
 
 from ..common import Cell, Results, Row, prose, save_figure
+from .diagnostics import block_traces, split_r_hat
 from .hoff import steps
 from .utility import EPSILON, rows_of, second_moment
 
@@ -40,13 +40,10 @@ def concentration(name: str, all_rows: bool) -> tuple[np.ndarray, int, int]:
 def traces(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     """Return F_k(T) and how far qF is below its maximum, of five chains from uniform starts."""
     eigenvalues, k, n = concentration(cell["data"], cell["all rows"])
-    # Neither statistic depends on the basis.
-    drawn = matrix_bingham(
-        eigenvalues, k, generator, method=cell["method"], chains=CHAINS, updates=cell["updates"]
-    ).diagnostics
-    assert drawn is not None
-    lost = (eigenvalues[:k].sum() - drawn.traces) / (EPSILON / 2 * n)
-    found = {"R-hat": drawn.split_r_hat, "settled": lost[:, cell["updates"] // 2 :].mean()}
+    drawn = block_traces(eigenvalues, k, generator, CHAINS, cell["updates"])
+    late = slice(cell["updates"] // 2, None)
+    lost = (eigenvalues[:k].sum() - drawn.scores) / (EPSILON / 2 * n)
+    found = {"R-hat": split_r_hat(drawn.scores[:, late]), "settled": lost[:, late].mean()}
     for T in steps(cell["updates"]):
         for chain in range(CHAINS):
             found |= {f"F {chain} {T}": drawn.mean_norms[chain, T - 1], f"lost {chain} {T}": lost[chain, T - 1]}

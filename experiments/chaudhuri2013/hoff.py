@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.sampling.matrix_bingham import HoffKernel, effective_sample_size, haar_orthogonal, matrix_bingham
+from eigenveil.sampling.matrix_bingham import HoffKernel, haar_orthogonal
 
 from ..common import CACHE, Cell, Results, prose
+from .diagnostics import block_traces, effective_sample_size
 from .utility import EPSILON, RESTARTS, SIZES, rows_of, second_moment
 
 T = 20_000
@@ -46,14 +47,12 @@ def hoff(cell: Cell, generator: np.random.Generator) -> dict[str, float]:
     state = json.dumps(generator.bit_generator.state)
     X = data.X[np.sort(generator.choice(len(data.X), n, replace=False))]
     eigenvalues = np.linalg.eigvalsh(EPSILON / 2 * second_moment(X))[::-1]
-    # Neither statistic depends on the basis.
-    blocks = matrix_bingham(eigenvalues, data.k, generator, chains=2 * RESTARTS[cell["data"]][0]).diagnostics
-    assert blocks is not None
+    blocks = block_traces(eigenvalues, data.k, generator, 2 * RESTARTS[cell["data"]][0])
     saved = CACHE / "chains" / f"{hashlib.sha256(state.encode()).hexdigest()[:16]}.npz"
     traces, norms = run_chain(eigenvalues, data.k, cell["passes"], generator, saved)
     unit = EPSILON / 2 * n
     late = traces[len(traces) // 2 :] / unit
-    drawn = blocks.traces[:, -1] / unit
+    drawn = blocks.scores[:, -1] / unit
     found = {
         "none": eigenvalues[: data.k].sum() / unit,
         "qF at the end": late[-1],

@@ -92,11 +92,9 @@ def subspaces(
     mechanism = kind(epsilon=epsilon, delta=delta if kind.needs_delta else 0.0, n_features=len(C), n_components=k)
     if name != "ppca":
         return np.stack([drawn_directions(mechanism, C, generator) for _ in range(size)])
-    # The chains of PPCA run together: its draw takes the last state of one of them.
     how = {"method": "hoff", "updates": passes} if passes else {}
-    chains = matrix_bingham(mechanism.strength * C, k, generator, chains=max(2, size), **how).diagnostics
-    assert chains is not None
-    return np.asarray(chains.states.mT[:size])
+    drawn = matrix_bingham(mechanism.strength * C, k, generator, max(2, size), **how)  # all chains run together
+    return drawn.mT[:size]
 
 
 def utility(cell: Cell, generator: np.random.Generator) -> dict[str, float]:

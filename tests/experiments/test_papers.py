@@ -47,6 +47,25 @@ def test_a_killed_chain_goes_on_inside(tmp_path, monkeypatch):
     assert not list((tmp_path / "killed").iterdir())
 
 
+def test_diagnostics_tell_chains_that_agree_from_chains_that_do_not():
+    from experiments.chaudhuri2013.diagnostics import block_traces, effective_sample_size, split_r_hat
+
+    generator = np.random.default_rng(9)
+    noise = generator.standard_normal((4, 4000))
+    series = np.zeros_like(noise)
+    for t in range(1, 4000):
+        series[:, t] = 0.8 * series[:, t - 1] + noise[:, t]
+    # An autoregression with coefficient rho is worth (1 - rho)/(1 + rho) of its length.
+    assert effective_sample_size(series) == pytest.approx(16_000 / 9, rel=0.3)
+    assert split_r_hat(series) < 1.05
+    settled = block_traces(1e5 * 0.7 ** np.arange(30), 4, generator, chains=8, updates=100)
+    assert split_r_hat(settled.scores[:, 50:]) < 1.1
+    assert settled.mean_norms[:, -1].max() < 0.5
+    elsewhere = settled.scores + 10 * settled.scores[:, 50:].std() * np.arange(8)[:, np.newaxis]
+    assert split_r_hat(elsewhere[:, 50:]) > 1.5
+    assert effective_sample_size(elsewhere[:, 50:]) < 30
+
+
 def test_algorithm_2_made_smaller_is_algorithm_2():
     from experiments.wang_xu2019.algorithm2 import relevant, solution
 

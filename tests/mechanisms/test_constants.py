@@ -12,7 +12,6 @@ from eigenveil import Adjacency, RowBound, SecondMoments, release
 from eigenveil.accounting.calibration import discrete_gaussian_excess, gaussian_delta
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.mechanisms import choose_mechanism
-from eigenveil.mechanisms.mod_sulq import published_sulq_scale
 from eigenveil.mechanisms.wishart import adding_delta, removing_delta, wishart_delta
 from eigenveil.sampling.randomness import seeded_generator
 
@@ -83,7 +82,6 @@ def test_mod_sulq_constants():
     assert 0.99 * beta < exact < beta
     large = make("mod_sulq", d=64, epsilon=1.0, delta=1e-6)
     assert large.guarantee().epsilon == pytest.approx(0.0104, abs=1e-4)  # a hundredth of the claim
-    assert published_sulq_scale(1.0, 0.01, 10) ** 2 == pytest.approx(8 * 100 * math.log(1000) ** 2)
 
 
 @pytest.mark.parametrize("d", [1, 2, 7, 50])

@@ -99,14 +99,14 @@ def test_mechanism(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_accepting_every_proposal_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_log_acceptance", lambda quotient, dimension: np.zeros_like(quotient))
+    monkeypatch.setattr(module, "log_acceptance", lambda quotient, dimension: np.zeros_like(quotient))
     assert not CHECKS[name](bingham)
 
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_dividing_by_the_envelope_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The published slip: e^{−s}/(M (uᵀΩu)^{d/2}), with uᵀΩu = q/b, where e^{−s}·(uᵀΩu)^{d/2}/M is right."""
-    width = module._envelope_width
+    width = module.envelope_width
     seen = []
 
     def remember(gaps: np.ndarray) -> float:
@@ -118,8 +118,8 @@ def test_dividing_by_the_envelope_is_caught(name: str, monkeypatch: pytest.Monke
         log_bound = (b - dimension) / 2 + dimension / 2 * np.log(dimension / b)
         return (b - quotient) / 2 - dimension / 2 * np.log(quotient / b) - log_bound
 
-    monkeypatch.setattr(module, "_envelope_width", remember)
-    monkeypatch.setattr(module, "_log_acceptance", divided)
+    monkeypatch.setattr(module, "envelope_width", remember)
+    monkeypatch.setattr(module, "log_acceptance", divided)
     assert not CHECKS[name](bingham)
 
 
@@ -131,8 +131,8 @@ def test_a_wrong_concentration_is_caught(name: str) -> None:
 def test_acceptance_is_a_probability_that_reaches_one() -> None:
     for dimension in (1, 2, 7, 2000):
         quotients = np.geomspace(1e-3, 1e15, 4001)
-        assert module._log_acceptance(quotients, dimension).max() <= 1e-12
-        assert module._log_acceptance(np.array([float(dimension)]), dimension)[0] == 0
+        assert module.log_acceptance(quotients, dimension).max() <= 1e-12
+        assert module.log_acceptance(np.array([float(dimension)]), dimension)[0] == 0
 
 
 def test_high_concentration_is_gaussian() -> None:
@@ -158,7 +158,7 @@ def spectra(d: int, concentration: float) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("d", [1, 2, 3, 50, 2000])
 def test_unit_vectors_at_every_concentration(d: int, concentration: float) -> None:
     for eigenvalues in spectra(d, concentration).values():
-        width = module._envelope_width(eigenvalues.max() - eigenvalues)
+        width = module.envelope_width(eigenvalues.max() - eigenvalues)
         assert np.sum(1 / (width + 2 * (eigenvalues.max() - eigenvalues))) == pytest.approx(1, rel=1e-9)
         u = bingham(eigenvalues, np.random.default_rng(5), 3)
         assert u.shape == (3, d)

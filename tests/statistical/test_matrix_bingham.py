@@ -1,6 +1,8 @@
 """The distribution of the matrix Bingham samplers, and controls that the same checks must reject."""
 
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,11 +11,25 @@ from scipy import stats
 from eigenveil.errors import InvalidParameterError
 from eigenveil.sampling import matrix_bingham as module
 from eigenveil.sampling.bingham import bingham
-from eigenveil.sampling.matrix_bingham import effective_sample_size, matrix_bingham, split_r_hat
+from eigenveil.sampling.matrix_bingham import (
+    BlockKernel,
+    ColumnKernel,
+    HoffKernel,
+    PlaneKernel,
+    haar_orthogonal,
+    matrix_bingham,
+)
 from statistical.constants import ALPHA, PERTURB, N
 
 CHAINS = 1000
 BURN_IN, KEPT = 20, 20
+# Each half of a block update leaves the distribution unchanged, and would do alone.
+KERNELS: dict[str, Callable[[np.ndarray, int], Any]] = {
+    "block": BlockKernel,
+    "column": ColumnKernel,
+    "planes": lambda gaps, k: PlaneKernel(gaps),
+    "hoff": HoffKernel,
+}
 
 
 @cache
@@ -33,7 +49,7 @@ def reference(d: int, k: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
     The moments are the mean and the mean square of tr VᵀBV (centred) and the upper triangle of E[VVᵀ].
     """
-    V = module.haar_orthogonal(2 * N, d, k, np.random.default_rng(seed))
+    V = haar_orthogonal(2 * N, d, k, np.random.default_rng(seed))
     score = scores(V, target(d))
     weights = np.exp(score - score.max())
     weights /= weights.sum()
@@ -53,52 +69,51 @@ def score_centre(d: int) -> float:
     return float(np.linalg.eigvalsh(target(d))[-2:].sum())
 
 
-def has_the_distribution(method: str, d: int, k: int, scale: float = 1.0, seed: int = 2) -> bool:
+def has_the_distribution(kernel: str, d: int, k: int, scale: float = 1.0, seed: int = 2) -> bool:
     """Compare independent chains with the reference: tr VᵀBV over the kept updates, VVᵀ at the last state."""
-    draw = matrix_bingham(
-        scale * target(d),
-        k,
-        np.random.default_rng(seed),
-        method=method,
-        chains=CHAINS,
-        updates=BURN_IN + KEPT,
-    )
-    chains = draw.diagnostics
-    assert chains is not None
-    values = statistics_of(chains.states, scores(chains.states, target(d)), d)
+    eigenvalues, basis = np.linalg.eigh(target(d))
+    gaps, basis = (eigenvalues.max() - eigenvalues)[::-1], basis[:, ::-1]
+    generator = np.random.default_rng(seed)
+    chain, states = KERNELS[kernel](scale * gaps, k), haar_orthogonal(CHAINS, d, k, generator)
+    kept = []
+    for update in range(BURN_IN + KEPT):
+        states = chain.update(states, generator)
+        if update >= BURN_IN:
+            kept.append(k * eigenvalues.max() - np.square(states).sum(axis=2) @ gaps - score_centre(d))
+    states = basis @ states
+    values = statistics_of(states, scores(states, target(d)), d)
     # Chains are independent of each other, their updates are not: so each chain counts once, by its mean.
-    kept = chains.traces[:, BURN_IN:] / scale - score_centre(d)
-    values[:, 0], values[:, 1] = kept.mean(axis=1), np.square(kept).mean(axis=1)
+    values[:, 0], values[:, 1] = np.mean(kept, axis=0), np.square(kept).mean(axis=0)
     means, errors = reference(d, k)
     both = np.hypot(errors, values.std(axis=0, ddof=1) / np.sqrt(CHAINS))
     z = np.abs(values.mean(axis=0) - means) / both
     return bool(z.max() < stats.norm.isf(ALPHA / (2 * z.size)))
 
 
-@pytest.fixture(params=["block", "column", "planes", "hoff"])
-def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a method; the two halves of a block update are tested alone as well, in place of the whole."""
-    halves = {"column": module.ColumnKernel, "planes": lambda gaps, k: module.PlaneKernel(gaps)}
-    if request.param in halves:
-        monkeypatch.setattr(module, "BlockKernel", halves[request.param])
-    return "hoff" if request.param == "hoff" else "block"
-
-
 @pytest.mark.parametrize(("d", "k"), [(4, 2), pytest.param(6, 3, marks=pytest.mark.heavy)])
-def test_mechanism(method: str, d: int, k: int) -> None:
-    assert has_the_distribution(method, d, k)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_mechanism(kernel: str, d: int, k: int) -> None:
+    assert has_the_distribution(kernel, d, k)
 
 
-def test_a_scale_wrong_by_a_fifth_is_caught(method: str) -> None:
-    assert not has_the_distribution(method, 4, 2, scale=1.2)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_scale_wrong_by_a_fifth_is_caught(kernel: str) -> None:
+    assert not has_the_distribution(kernel, 4, 2, scale=1.2)
+
+
+def test_a_draw_is_the_state_of_the_block_kernel_in_the_basis_of_the_matrix() -> None:
+    draws = matrix_bingham(target(4), 2, np.random.default_rng(2), CHAINS, updates=BURN_IN)
+    means, errors = reference(4, 2)
+    values = statistics_of(draws, scores(draws, target(4)), 4)
+    z = np.abs(values.mean(axis=0) - means) / np.hypot(errors, values.std(axis=0, ddof=1) / np.sqrt(CHAINS))
+    assert z.max() < stats.norm.isf(ALPHA / (2 * z.size))
 
 
 @pytest.mark.parametrize("flawed", ["column", pytest.param("hoff", marks=pytest.mark.heavy)])
 def test_accepting_every_proposal_is_caught(flawed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_log_acceptance", "_log_acceptance_of_one"):
+    for name in ("log_acceptance", "log_acceptance_of_one"):
         monkeypatch.setattr(module, name, lambda quotient, dimension: np.zeros_like(quotient))
-    monkeypatch.setattr(module, "BlockKernel", module.ColumnKernel)
-    assert not has_the_distribution("hoff" if flawed == "hoff" else "block", 4, 2)
+    assert not has_the_distribution(flawed, 4, 2)
 
 
 def test_a_plane_turned_by_the_wrong_angle_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,16 +126,14 @@ def test_a_plane_turned_by_the_wrong_angle_is_caught(monkeypatch: pytest.MonkeyP
         def vonmises(self, mode: float, concentration: np.ndarray) -> np.ndarray:
             return 2 * self.honest(mode, concentration)
 
-    update = module.PlaneKernel.update
-    monkeypatch.setattr(
-        module.PlaneKernel, "update", lambda self, states, generator: update(self, states, Doubled(generator))
-    )
+    update = PlaneKernel.update
+    monkeypatch.setattr(PlaneKernel, "update", lambda self, states, generator: update(self, states, Doubled(generator)))
     assert not has_the_distribution("block", 4, 2)
 
 
-@pytest.mark.parametrize("players", [2, 3, 8, 9])
+@pytest.mark.parametrize("players", [2, 9])
 def test_every_pair_is_turned_once(players: int) -> None:
-    rounds = module._tournament(players)
+    rounds = PlaneKernel(np.arange(players)).rounds
     pairs = [frozenset(pair) for first, second in rounds for pair in zip(first.tolist(), second.tolist(), strict=True)]
     assert len(pairs) == len(set(pairs)) == players * (players - 1) // 2
     assert all(len({*first, *second}) == 2 * len(first) for first, second in rounds)
@@ -137,11 +150,11 @@ def column_has_its_conditional_distribution(
     d, k, count = 6, 3, 20_000
     generator = np.random.default_rng(seed)
     gaps = concentration * np.array([0.0, 0.3, 0.55, 0.6, 0.9, 1.0])
-    state = matrix_bingham(-gaps, k, generator).components if typical else module.haar_orthogonal(1, d, k, generator)[0]
-    state = state @ module.haar_orthogonal(1, k, k, generator)[0]
+    state = matrix_bingham(-gaps, k, generator) if typical else haar_orthogonal(1, d, k, generator)[0]
+    state = state @ haar_orthogonal(1, k, k, generator)[0]
     others = np.broadcast_to(state[:, 1:], (count, d, k - 1))
     columns = np.broadcast_to(state[:, 0], (count, d))
-    drawn = module.ColumnKernel(factor * gaps, k).redraw(columns, others, generator)
+    drawn = ColumnKernel(factor * gaps, k).redraw(columns, others, generator)
     complement = np.linalg.qr(state[:, 1:], mode="complete")[0][:, k - 1 :]
     energies, rotation = np.linalg.eigh(complement.T @ (gaps[:, np.newaxis] * complement))
     axes = complement @ rotation
@@ -166,45 +179,37 @@ def test_conditional_distribution_of_a_column(concentration: float, typical: boo
 def test_a_wrong_conditional_distribution_is_caught(concentration: float, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not column_has_its_conditional_distribution(concentration, factor=1 + 4 * PERTURB)
     # The complement has d − k + 1 dimensions: the envelope of the whole space would be wrong there.
-    honest = module._log_acceptance
-    monkeypatch.setattr(module, "_log_acceptance", lambda quotient, dimension: honest(quotient, dimension + 2))
+    honest = module.log_acceptance
+    monkeypatch.setattr(module, "log_acceptance", lambda quotient, dimension: honest(quotient, dimension + 2))
     assert not column_has_its_conditional_distribution(concentration)
 
 
 @pytest.mark.parametrize("method", ["block", "hoff"])
-@pytest.mark.parametrize("concentration", [0.0, 1e-300, 1.0, 1e6, 1e12])
-@pytest.mark.parametrize(("d", "k"), [(2, 1), pytest.param(3, 2, marks=pytest.mark.heavy), (5, 5), (50, 3), (20, 15)])
+@pytest.mark.parametrize("concentration", [0.0, 1.0, 1e12])
+@pytest.mark.parametrize(("d", "k"), [(2, 1), (5, 5), (50, 3), (20, 15)])
 def test_orthonormal_at_every_concentration(d: int, k: int, concentration: float, method: str) -> None:
     steps = np.arange(d) / (d - 1)
-    shapes = [np.exp(-5 * steps), np.ones(d), (np.arange(d) < k) * 1.0, (np.arange(d) < k + 1) - 2.0, -steps]
-    for shape in shapes:
-        draw = matrix_bingham(concentration * shape, k, np.random.default_rng(4), method=method, chains=2, updates=8)
-        assert draw.components.shape == (d, k)
-        assert np.abs(draw.components.T @ draw.components - np.eye(k)).max() < 1e-12
-        assert draw.exact == (k in (1, d))
-        assert (draw.diagnostics is None) == draw.exact
+    for shape in (np.exp(-5 * steps), np.ones(d), (np.arange(d) < k + 1) - 2.0):
+        draws = matrix_bingham(concentration * shape, k, np.random.default_rng(4), 2, method=method, updates=8)
+        assert draws.shape == (2, d, k)
+        assert np.abs(draws.mT @ draws - np.eye(k)).max() < 1e-12
 
 
-@pytest.mark.parametrize(
-    "spectrum", ["decaying", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("equal", "spike"))]
-)
+@pytest.mark.parametrize("spectrum", ["decaying", pytest.param("spike", marks=pytest.mark.heavy)])
 def test_high_concentration_has_a_chi_square_score(spectrum: str) -> None:
     """Far above every entropy the k(d − k) small angles are Gaussian: twice the lost trace is chi-square."""
     d, k, chains = 12, 3, 400
-    shapes = {"decaying": 0.6 ** np.arange(d), "equal": (np.arange(d) < k) * 1.0}
-    shapes["spike"] = np.r_[1.0, np.full(k - 1, 0.01), np.zeros(d - k)]
+    shapes = {"decaying": 0.6 ** np.arange(d), "spike": np.r_[1.0, np.full(k - 1, 0.01), np.zeros(d - k)]}
     B = 1e8 * shapes[spectrum]
-    V = matrix_bingham(B, k, np.random.default_rng(5), chains=chains).diagnostics
-    assert V is not None
-    loss = 2 * (B[:k].sum() - V.traces[:, -1])
+    V = matrix_bingham(B, k, np.random.default_rng(5), chains)
+    lost = np.square(V[:, k:]).sum(axis=2) @ (B[0] - B[k:]) - (1 - np.square(V[:, :k]).sum(axis=2)) @ (B[0] - B[:k])
     mechanism = stats.chi2(k * (d - k))
-    assert stats.kstest(loss, mechanism.cdf).pvalue > ALPHA
-    assert stats.kstest(1.3 * loss, mechanism.cdf).pvalue < ALPHA
+    assert stats.kstest(2 * lost, mechanism.cdf).pvalue > ALPHA
+    assert stats.kstest(2.6 * lost, mechanism.cdf).pvalue < ALPHA
 
 
 def test_square_draw_is_uniform() -> None:
-    generator = np.random.default_rng(6)
-    draws = np.array([matrix_bingham([9.0, 1.0, 0.0], 3, generator).components for _ in range(4000)])
+    draws = matrix_bingham([9.0, 1.0, 0.0], 3, np.random.default_rng(6), 4000)
     mechanism = stats.beta(0.5, 1.0)
     assert (
         min(stats.kstest(np.square(draws[:, i, j]), mechanism.cdf).pvalue for i in range(3) for j in range(3)) > ALPHA
@@ -212,50 +217,11 @@ def test_square_draw_is_uniform() -> None:
     assert abs(np.linalg.det(draws).mean()) < 0.2
 
 
-def test_diagnostics_tell_chains_that_agree_from_chains_that_do_not() -> None:
-    B = 1e5 * 0.7 ** np.arange(30)
-    settled = matrix_bingham(B, 4, np.random.default_rng(7), chains=8, updates=100).diagnostics
-    assert settled is not None
-    assert settled.split_r_hat < 1.1
-    assert settled.effective_sample_size > 150
-    assert settled.mean_norms.shape == settled.traces.shape == (8, 100)
-    assert settled.mean_norms[:, -1].max() < 0.5
-    assert settled.states.shape == (8, 30, 4)
-    elsewhere = settled.traces + 10 * settled.traces[:, 50:].std() * np.arange(8)[:, np.newaxis]
-    assert split_r_hat(elsewhere[:, 50:]) > 1.5
-    assert effective_sample_size(elsewhere[:, 50:]) < 30
-
-
-def test_mean_norm_does_not_see_the_subspace() -> None:
-    """F_k(T) falls alike for a chain that rotates inside one span for ever: it cannot certify convergence."""
-    generator = np.random.default_rng(8)
-    stuck = np.eye(20)[:, 10:13] @ module.haar_orthogonal(2000, 3, 3, generator)
-    assert np.linalg.norm(stuck.mean(axis=0)) / np.sqrt(3) < 0.1
-
-
-def test_diagnostics_of_known_series() -> None:
-    generator = np.random.default_rng(9)
-    noise = generator.standard_normal((4, 4000))
-    series = np.zeros_like(noise)
-    for t in range(1, 4000):
-        series[:, t] = 0.8 * series[:, t - 1] + noise[:, t]
-    # An autoregression with coefficient ρ is worth (1 − ρ)/(1 + ρ) of its length.
-    assert effective_sample_size(series) == pytest.approx(16_000 / 9, rel=0.3)
-    assert effective_sample_size(noise) > 12_000
-    assert split_r_hat(series) < 1.05
-    assert split_r_hat(np.zeros((2, 10))) == 1.0
-    assert split_r_hat(np.repeat([[0.0], [1.0]], 10, axis=1)) == np.inf
-    assert effective_sample_size(np.zeros((2, 10))) == 20
-    with pytest.raises(InvalidParameterError, match="traces"):
-        split_r_hat([1.0, 2.0])
-
-
-def test_seed_basis_and_updates() -> None:
+def test_seed_and_order_of_eigenvalues() -> None:
     first, second = (matrix_bingham(target(6), 3, np.random.default_rng(10)) for _ in range(2))
-    assert (first.components == second.components).all()
-    assert first.updates == second.updates == matrix_bingham(1e6 * target(6), 3, np.random.default_rng(1)).updates
+    assert (first == second).all()
     shuffled = np.array([0.0, 1e9, -5.0, 1e9, 3.0])
-    span = matrix_bingham(shuffled, 2, np.random.default_rng(11)).components
+    span = matrix_bingham(shuffled, 2, np.random.default_rng(11))
     assert np.abs(np.linalg.norm(span[[1, 3]]) ** 2 - 2) < 1e-6
 
 
@@ -265,7 +231,7 @@ def test_seed_basis_and_updates() -> None:
         ({"k": 0}, "k must"),
         ({"k": 4}, "k must"),
         ({"method": "slice"}, "method"),
-        ({"chains": 0}, "chains"),
+        ({"size": 0}, "size"),
         ({"updates": 0}, "updates"),
     ],
 )

@@ -58,12 +58,3 @@ class ModSulq(GaussianNoise):
         else:
             scale = (d + 1) / self.epsilon * math.sqrt(2 * max(logarithm, 0.0)) + 1 / math.sqrt(self.epsilon)
         return scale, scale
-
-
-def published_sulq_scale(epsilon: float, delta: float, n_features: int) -> float:
-    """Return the standard deviation of SULQ's asymmetric noise on C (Blum et al. 2005), for comparison tables.
-
-    Variance 8 d^2 ln^2(d/delta)/epsilon^2 on each of the d^2 entries, as JMLR 2013, section 3.1 quotes it. The
-    noisy matrix is not symmetric, so its eigenvectors may be complex, and eigenveil does not release it.
-    """
-    return math.sqrt(8) * n_features * math.log(n_features / delta) / epsilon

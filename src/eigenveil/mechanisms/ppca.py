@@ -104,7 +104,7 @@ class Ppca(SamplingMechanism):
         # The whole space is the same for all data, and so is what is drawn of it.
         B = gram.astype(np.float64) * (0.0 if self._drawn_at_once else self.strength / grid)
         drawn = matrix_bingham(B, self.n_components, generator, method=self.method, updates=self.updates)
-        return {"directions": integer_directions(drawn.components.T)}
+        return {"directions": integer_directions(drawn.T)}
 
     def log_likelihood(self, values: Values, C: FloatArray, n_rows: int) -> FloatArray:
         """Return the exponent of the density; the normalizer is a constant of the data, and left out."""

@@ -52,7 +52,7 @@ from .randomness import check_generator
 NEARLY_UNIFORM = 4.0
 """Where no eigenvalue passes the mean by more, proposals are uniform: e⁴ of them at most, on average."""
 _FEW = 16
-_BATCH_ENTRIES = 2**21  # at most this many normals at once: 16 MB, whatever the size asked for
+BATCH_ENTRIES = 2**21  # at most this many normals at once: 16 MB, whatever the size asked for
 
 
 def bingham(B: ArrayLike, generator: np.random.Generator, size: int | None = None) -> FloatArray:
@@ -140,7 +140,7 @@ def symmetric_matrix(B: ArrayLike) -> FloatArray:
     return matrix
 
 
-def _envelope_width(gaps: FloatArray) -> float:
+def envelope_width(gaps: FloatArray) -> float:
     """Solve Σ 1/(b + 2 a_i) = 1 for b: the proposal that is accepted most often.
 
     Newton's method on 1/Σ − 1, which is concave and increasing, climbs from b = 1 towards the root
@@ -158,7 +158,7 @@ def _envelope_width(gaps: FloatArray) -> float:
     return min(max(b, 1.0), float(gaps.size))
 
 
-def _log_acceptance(quotient: FloatArray, dimension: int) -> FloatArray:
+def log_acceptance(quotient: FloatArray, dimension: int) -> FloatArray:
     """Log-probability of accepting a proposal with q = uᵀDu on the sphere of R^dimension."""
     half = dimension / 2
     return np.asarray(half - quotient / 2 + half * np.log(quotient / dimension))
@@ -167,20 +167,20 @@ def _log_acceptance(quotient: FloatArray, dimension: int) -> FloatArray:
 def _draw_diagonal(gaps: FloatArray, n_draws: int, generator: np.random.Generator) -> FloatArray:
     """Draw unit vectors from the density exp(−Σ a_i u_i²), a_i ≥ 0 with smallest value 0."""
     dimension = gaps.size
-    scales = 1.0 / np.sqrt(_envelope_width(gaps) + 2.0 * gaps)
+    scales = 1.0 / np.sqrt(envelope_width(gaps) + 2.0 * gaps)
     draws = np.empty((n_draws, dimension))
     found = tried = 0
     while found < n_draws:
         # Before the first batch expect the worst rate, 1/√d; after it, the rate seen so far.
         rate = max(found, 1) / tried if tried else 1 / math.sqrt(dimension)
         wanted = math.ceil(1.1 * (n_draws - found) / rate)
-        batch = max(1, min(wanted, _BATCH_ENTRIES // dimension))
+        batch = max(1, min(wanted, BATCH_ENTRIES // dimension))
         normals = generator.standard_normal((batch, dimension))
         proposals = normals * scales
         lengths = np.einsum("ij,ij->i", proposals, proposals)
         quotients = np.einsum("ij,ij->i", normals, normals) / lengths
         # −log of a uniform number is exponential, so this accepts with the probability whose log is given.
-        accepted = generator.standard_exponential(batch) >= -_log_acceptance(quotients, dimension)
+        accepted = generator.standard_exponential(batch) >= -log_acceptance(quotients, dimension)
         chosen = np.flatnonzero(accepted)[: n_draws - found]
         draws[found : found + chosen.size] = proposals[chosen] / np.sqrt(lengths[chosen, np.newaxis])
         found += chosen.size
@@ -260,7 +260,7 @@ def certified_envelope(matrix: ExactMatrix, factor: Fraction) -> Envelope:
     except np.linalg.LinAlgError:  # LAPACK may say that it did not converge; it is not known to
         return uniform
     gaps = eigenvalues[-1] - eigenvalues
-    width = _envelope_width(gaps)
+    width = envelope_width(gaps)
     shift = width + 2 * float(eigenvalues[-1])
     D = -2.0 * B
     D[np.diag_indices(d)] += shift
@@ -349,7 +349,7 @@ def _in_limbs(matrix: ExactMatrix, factor: Fraction, B: FloatArray, size: float,
         best = found
         assert found.matrix is not None
         spectrum = 1 / np.maximum(np.linalg.eigvalsh(found.matrix.T @ found.matrix)[::-1], _TINY)
-        excess = float(spectrum[0]) * (1 - 4 * found.eta) - _envelope_width((spectrum - spectrum[0]) / 2)
+        excess = float(spectrum[0]) * (1 - 4 * found.eta) - envelope_width((spectrum - spectrum[0]) / 2)
         if excess <= 0.5 * math.sqrt(d):
             break
         exact_shift -= Fraction(excess)

@@ -1,4 +1,4 @@
-"""The matrix Bingham distribution by Gibbs sampling on several chains, with diagnostics.
+"""The matrix Bingham distribution by Gibbs sampling, several chains at once.
 
 All work in the eigenbasis of B, on states of shape (chains, d, k) with orthonormal columns, for the density
 exp(−tr VᵀAV) where A = diag(gaps) and 0 = gaps[0] ≤ gaps[1] ≤ …. docs/research/samplers.md has the derivations.
@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidParameterError, integer_between, one_of
+from ..errors import integer_between, one_of
 from ..numerics import FloatArray
-from .bingham import _BATCH_ENTRIES, _envelope_width, _log_acceptance, bingham, eigensystem, symmetric_matrix
+from .bingham import BATCH_ENTRIES, bingham, eigensystem, envelope_width, log_acceptance, symmetric_matrix
 from .randomness import check_generator
 
 
@@ -107,8 +107,8 @@ class ColumnKernel:
         # By interlacing, the eigenvalues of A on any complement lie between these two sets of gaps, so the
         # best β lies between the β of either. At the upper end D is positive: a β that always works.
         head, tail = gaps[: self.dimension], gaps[k - 1 :]
-        self.highest: float = _envelope_width(head)
-        self.lowest = min(_envelope_width(tail - tail[0]) - 2.0 * tail[0], self.highest)
+        self.highest: float = envelope_width(head)
+        self.lowest = min(envelope_width(tail - tail[0]) - 2.0 * tail[0], self.highest)
 
     def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Return the next states of all chains."""
@@ -125,10 +125,10 @@ class ColumnKernel:
         drawn = np.empty_like(column)
         waiting = np.arange(chains)
         while waiting.size:
-            tries = max(1, min(int(2 * self.dimension**0.5) + 2, _BATCH_ENTRIES // (waiting.size * d)))
+            tries = max(1, min(int(2 * self.dimension**0.5) + 2, BATCH_ENTRIES // (waiting.size * d)))
             proposals, quotients = envelope.propose(waiting, tries, generator)
             exponentials = generator.standard_exponential(quotients.shape)
-            accepted = exponentials >= -_log_acceptance(quotients, self.dimension)
+            accepted = exponentials >= -log_acceptance(quotients, self.dimension)
             first, hit = accepted.argmax(axis=1), accepted.any(axis=1)
             drawn[waiting[hit]] = proposals[hit, first[hit]]
             waiting = waiting[~hit]
@@ -294,148 +294,19 @@ def _odds(pull: float, dimension: int, proposals: Iterator[tuple[float, float, f
     own, other = (b, b + 2.0 * gap) if pull >= 0 else (b + 2.0 * gap, b)
     for one, others, exponential in proposals:
         t, s = one / own, others / other
-        if exponential >= -_log_acceptance_of_one((one + others) / (t + s), dimension):
+        if exponential >= -log_acceptance_of_one((one + others) / (t + s), dimension):
             return t / s
     raise AssertionError("proposals do not end")
 
 
-def _log_acceptance_of_one(quotient: float, dimension: int) -> float:
-    """Return `bingham._log_acceptance` of one number, without the cost of an array."""
+def log_acceptance_of_one(quotient: float, dimension: int) -> float:
+    """Return `bingham.log_acceptance` of one number, without the cost of an array."""
     half = dimension / 2
     return half - quotient / 2 + half * math.log(quotient / dimension)
 
 
-@dataclass(frozen=True)
-class ChainDiagnostics:
-    """Convergence diagnostics of several chains of one sampler.
-
-    All of it is computed from private data and from draws that are not the release: look, but do not publish.
-
-    Attributes
-    ----------
-    traces : ndarray of shape (chains, updates)
-        tr VᵀBV after each update.
-    mean_norms : ndarray of shape (chains, updates)
-        F_k(T) = ‖(1/T) Σ_{t≤T} V(t)‖_F/√k of Chaudhuri, Sarwate and Sinha (2013). It falls to 0 as soon as
-        the columns rotate inside their span, whether or not that span has converged.
-    states : ndarray of shape (chains, d, k)
-        The last state of each chain.
-    split_r_hat : float
-        Split R-hat of the second half of the traces; 1 at convergence.
-    effective_sample_size : float
-        The number of independent draws that the second half of the traces is worth.
-    """
-
-    traces: FloatArray
-    mean_norms: FloatArray
-    states: FloatArray
-    split_r_hat: float
-    effective_sample_size: float
-
-
-def split_r_hat(traces: ArrayLike) -> float:
-    """Return the split R-hat of chains, one in each row (Gelman et al. 2013, section 11.4).
-
-    Each chain is cut in two halves; the result is the square root of the pooled variance over the variance
-    within halves. It is near 1 if all halves look alike, and 1 by convention if nothing varies.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> settled = rng.standard_normal((4, 1000))
-    >>> bool(split_r_hat(settled) < 1.01)
-    True
-    >>> bool(split_r_hat(settled + [[0], [0], [0], [3]]) > 1.5)
-    True
-    """
-    within, pooled = _variances(_split(traces))
-    if pooled == 0:
-        return 1.0
-    return float(np.sqrt(pooled / within)) if within > 0 else float("inf")
-
-
-def effective_sample_size(traces: ArrayLike) -> float:
-    """Return the effective sample size of chains, one in each row.
-
-    The autocorrelation is estimated from all half chains together, so that chains that disagree count for
-    little; its sum is cut at the first pair of neighbouring lags whose sum is negative (Geyer 1992).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> independent = rng.standard_normal((4, 1000))
-    >>> bool(effective_sample_size(independent) > 3000)
-    True
-    >>> bool(effective_sample_size(np.repeat(independent, 10, axis=1)) < 5000)
-    True
-    """
-    halves = _split(traces)
-    chains, length = halves.shape
-    within, pooled = _variances(halves)
-    if pooled == 0:
-        return float(halves.size)
-    centred = halves - halves.mean(axis=1, keepdims=True)
-    spectrum = np.fft.rfft(centred, n=2 * length, axis=1)
-    covariances = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, :length].mean(axis=0) / length
-    correlations = 1.0 - (within - covariances * length / (length - 1)) / pooled
-    correlations[0] = 1.0
-    pairs = correlations[: length - length % 2].reshape(-1, 2).sum(axis=1)
-    negative = np.flatnonzero(pairs < 0)
-    kept = pairs[: negative[0]] if negative.size else pairs
-    # Positive pairs must fall with the lag for a reversible chain; noise that says otherwise is cut off.
-    time = 2.0 * float(np.minimum.accumulate(kept).sum()) - 1.0
-    return float(min(halves.size, chains * length / max(time, 1.0 / np.log10(halves.size + 10))))
-
-
-def _split(traces: ArrayLike) -> FloatArray:
-    values = np.atleast_2d(np.asarray(traces, dtype=np.float64))
-    if values.ndim != 2 or values.shape[1] < 4:
-        raise InvalidParameterError("traces must be a table of chains with at least 4 values each.")
-    half = values.shape[1] // 2
-    # An odd chain loses its first value: the end matters more than the start.
-    recent = values[:, -2 * half :]
-    return np.concatenate([recent[:, :half], recent[:, half:]])
-
-
-def _variances(halves: FloatArray) -> tuple[float, float]:
-    """Return the mean variance within chains, and the pooled variance that also sees their means differ."""
-    length = halves.shape[1]
-    within = float(halves.var(axis=1, ddof=1).mean())
-    between = float(halves.mean(axis=1).var(ddof=1))
-    return within, within * (length - 1) / length + between
-
-
 HOFF_UPDATES = 20_000
 """The number of steps that Chaudhuri, Sarwate and Sinha (2013) run Hoff's sampler for."""
-
-
-@dataclass(frozen=True)
-class MatrixBinghamDraw:
-    """One draw from the matrix Bingham distribution, and how it was made.
-
-    Attributes
-    ----------
-    components : ndarray of shape (d, k)
-        The draw, with orthonormal columns: the only field that a mechanism may release.
-    method : str
-        ``"exact"`` (no Markov chain: k = 1 or k = d), ``"block"`` or ``"hoff"``.
-    updates : int
-        The number of updates of each chain, 0 where the draw is exact.
-    diagnostics : ChainDiagnostics or None
-        Convergence diagnostics, if more than one chain was asked for and a chain was run. Private.
-    """
-
-    components: FloatArray
-    method: str
-    updates: int
-    diagnostics: ChainDiagnostics | None
-
-    @property
-    def exact(self) -> bool:
-        """Whether the draw is exact, not the state of a Markov chain."""
-        return self.method == "exact"
 
 
 def default_updates(d: int, k: int, method: str = "block") -> int:
@@ -459,11 +330,11 @@ def matrix_bingham(
     B: ArrayLike,
     k: int,
     generator: np.random.Generator,
+    size: int | None = None,
     *,
     method: str = "block",
-    chains: int = 1,
     updates: int | None = None,
-) -> MatrixBinghamDraw:
+) -> FloatArray:
     """Draw V with orthonormal columns from the density proportional to exp(tr VᵀBV).
 
     Parameters
@@ -474,21 +345,20 @@ def matrix_bingham(
         The number of columns, from 1 to d.
     generator : numpy.random.Generator
         The source of randomness.
+    size : int, optional
+        The number of independent draws, each by a chain of its own. By default one, returned without a leading axis.
     method : {"block", "hoff"}, default "block"
         Block Gibbs: an update redraws a whole column exactly, after a random rotation of the columns, then
         turns every pair of eigendirections by an exact angle. Or the sampler of Hoff (2009), where an update
         is a pass over all columns, coordinate by coordinate; kept to repeat published experiments.
-    chains : int, default 1
-        The number of chains. One is enough for a draw; the others only serve the diagnostics.
     updates : int, optional
         The number of updates of each chain, by default `default_updates`. It must not be chosen by looking at
         private data.
 
     Returns
     -------
-    MatrixBinghamDraw
-        The draw is the last state of the first chain, whatever the diagnostics say: a choice among chains
-        would depend on the data.
+    ndarray of shape (d, k) or (size, d, k)
+        Matrices with orthonormal columns.
 
     Notes
     -----
@@ -499,15 +369,13 @@ def matrix_bingham(
     Examples
     --------
     >>> import numpy as np
-    >>> draw = matrix_bingham(np.diag([900.0, 800.0, 1.0, 0.0]), 2, np.random.default_rng(0))
-    >>> draw.components.shape, draw.method, draw.updates
-    ((4, 2), 'block', 46)
-    >>> bool(np.linalg.norm(draw.components[:2]) > 1.3)  # √2 where the span is that of the first two axes
-    True
+    >>> V = matrix_bingham(np.diag([900.0, 800.0, 1.0, 0.0]), 2, np.random.default_rng(0))
+    >>> V.shape, bool(np.linalg.norm(V[:2]) > 1.3)  # √2 where the span is that of the first two axes
+    ((4, 2), True)
     """
     check_generator(generator)
     one_of("method", method, ("block", "hoff"))
-    chains = integer_between("chains", chains, 1)
+    chains = 1 if size is None else integer_between("size", size, 1)
     eigenvalues, basis = eigensystem(symmetric_matrix(B))
     d = eigenvalues.size
     k = integer_between("k", k, 1, d)
@@ -515,40 +383,23 @@ def matrix_bingham(
         updates = default_updates(d, k, method)
     updates = integer_between("updates", updates, 1)
     if k == 1:
-        return MatrixBinghamDraw(bingham(B, generator)[:, np.newaxis], "exact", 0, None)
+        return bingham(B, generator, size)[..., np.newaxis]
     if k == d:
         # tr VᵀBV = tr B for every orthogonal V, so the distribution is uniform.
-        return MatrixBinghamDraw(haar_orthogonal(1, d, d, generator)[0], "exact", 0, None)
+        draws = haar_orthogonal(chains, d, d, generator)
+        return np.asarray(draws[0] if size is None else draws)
 
     order = np.argsort(-eigenvalues, kind="stable")
     gaps = eigenvalues[order[0]] - eigenvalues[order]
     kernel = BlockKernel(gaps, k) if method == "block" else HoffKernel(gaps, k)
     states = haar_orthogonal(chains, d, k, generator)
-    traces, mean_norms = np.empty((chains, updates)), np.empty((chains, updates))
-    running_sum = np.zeros_like(states)
-    for step in range(updates):
+    for _ in range(updates):
         states = kernel.update(states, generator)
-        if chains > 1:
-            traces[:, step] = k * eigenvalues[order[0]] - np.square(states).sum(axis=2) @ gaps
-            running_sum += states
-            mean_norms[:, step] = np.linalg.norm(running_sum, axis=(1, 2)) / (math.sqrt(k) * (step + 1))
-
     # One Newton-Schulz step takes the rounding of all updates out of the columns.
     states = states @ (1.5 * np.eye(k) - 0.5 * (states.mT @ states))
     if basis is None:
-        embedded = np.empty_like(states)
-        embedded[:, order] = states
+        draws = np.empty_like(states)
+        draws[:, order] = states
     else:
-        embedded = basis[:, order] @ states
-    diagnostics = None
-    if chains > 1:
-        late = traces[:, updates // 2 :]
-        long_enough = late.shape[1] >= 4
-        diagnostics = ChainDiagnostics(
-            traces,
-            mean_norms,
-            embedded,
-            split_r_hat(late) if long_enough else math.nan,
-            effective_sample_size(late) if long_enough else math.nan,
-        )
-    return MatrixBinghamDraw(embedded[0], method, updates, diagnostics)
+        draws = basis[:, order] @ states
+    return np.asarray(draws[0] if size is None else draws)
