@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.mechanisms.eigenvector_sampling import EigenvectorSampling
+from eigenveil.mechanisms.sampling_directions import EigenvectorSampling
 from eigenveil.sampling.bingham import bingham
 from eigenveil.sampling.matrix_bingham import default_updates, matrix_bingham
 from eigenveil.sampling.randomness import secure_generator

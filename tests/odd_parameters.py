@@ -19,7 +19,7 @@ from eigenveil.estimators import (
     PrivateSparsePCA,
 )
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.mechanisms.local.table import LOCAL_MECHANISMS
+from eigenveil.mechanisms.local import LOCAL_MECHANISMS
 from helpers import scales
 
 ROWS = np.random.default_rng(20).normal(size=(60, 3))

@@ -19,8 +19,7 @@ from .errors import CapacityError, InvalidDataError, InvalidParameterError, Nois
 from .guarantee import Adjacency, Guarantee, Unit
 from .mechanisms.base import CentralMechanism, Integers
 from .mechanisms.budget import Budget, BudgetShare, averaged
-from .mechanisms.choices import CountMechanism, PureSearch, Search
-from .mechanisms.diagonal import DiagonalMechanism
+from .mechanisms.choices import CountMechanism, DiagonalMechanism, PureSearch, Search
 from .mechanisms.federated import FederatedMechanism
 from .mechanisms.gaussian import Gaussian
 from .moments.column_counts import ColumnCounts

@@ -109,7 +109,7 @@ def test_a_constant_wrong_by_a_fifth_is_not_expected(name, framework, tmp_path, 
 @pytest.mark.parametrize("constant", ["eigenvalues", "exponent"])
 def test_either_constant_of_the_published_sampling_is_held(constant, factor, framework, tmp_path, monkeypatch):
     """Laplace(2/e_0), and e_i/4 in the exponent: the experiment sees a factor of 1.2 in one of them alone."""
-    from eigenveil.mechanisms import eigenvector_sampling as mechanism
+    from eigenveil.mechanisms import sampling_directions as mechanism
 
     common, expected = framework
     module = common.experiment("amin2018")

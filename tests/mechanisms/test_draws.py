@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from contract.catalogue import make
-from eigenveil.mechanisms import base, gaussian, laplace, ppca
+from eigenveil.mechanisms import base, gaussian, laplace, sampling_directions
 from eigenveil.mechanisms.local import LOCAL_MECHANISMS
 from eigenveil.sampling import discrete
 from eigenveil.sampling.bingham import ExactBingham
@@ -138,9 +138,9 @@ def test_subspaces(monkeypatch, adjacency, calibration, strength):
         noted.append(B[0, 0] / 7)
         return drawn(B, k, generator, **options)
 
-    drawn = ppca.matrix_bingham
-    monkeypatch.setattr(ppca, "ExactBingham", Noting)
-    monkeypatch.setattr(ppca, "matrix_bingham", chain)
+    drawn = sampling_directions.matrix_bingham
+    monkeypatch.setattr(sampling_directions, "ExactBingham", Noting)
+    monkeypatch.setattr(sampling_directions, "matrix_bingham", chain)
     for k in (1, 2):
         mechanism = make("ppca", calibration, adjacency, d=D, k=k, epsilon=EPSILON, updates=2)
         mechanism.draw(C, GRID, 100, np.random.default_rng(0))

@@ -12,7 +12,7 @@ from eigenveil.local import LocalProtocol, mechanism_of
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
-from eigenveil.mechanisms.ppca import Ppca
+from eigenveil.mechanisms.sampling_directions import Ppca
 from eigenveil.sampling.bingham import ExactBingham
 from eigenveil.sampling.certified import ExactMatrix
 from eigenveil.sampling.discrete import discrete_gaussian

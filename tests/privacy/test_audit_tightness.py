@@ -6,7 +6,7 @@ import pytest
 from eigenveil.audit import Neighbours, audit
 from eigenveil.local import LocalProtocol
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.mechanisms.eigenvector_sampling import EigenvectorSampling
+from eigenveil.mechanisms.sampling_directions import EigenvectorSampling
 from privacy.test_audit import DELTA, SURE, made
 
 pytestmark = pytest.mark.heavy

@@ -13,7 +13,7 @@ from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, gate
 from eigenveil.cli import app
 from eigenveil.errors import EigenveilError, EngineError, InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS, mechanism_with
-from eigenveil.mechanisms.local.table import LOCAL_MECHANISMS, local_mechanism_from
+from eigenveil.mechanisms.local import LOCAL_MECHANISMS, local_mechanism_from
 from helpers import assert_one_sentence, refused, scales
 from odd_parameters import NUMBERS, OTHERS, ROWS, SIZES, odd_estimator
 

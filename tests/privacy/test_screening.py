@@ -11,7 +11,7 @@ from eigenveil.accounting.calibration import exact
 from eigenveil.accounting.composition import compose
 from eigenveil.errors import CapacityError
 from eigenveil.guarantee import Adjacency
-from eigenveil.mechanisms.diagonal import DiagonalMechanism, unevenness
+from eigenveil.mechanisms.choices import DiagonalMechanism, unevenness
 from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.moments.units import Blocks
 

@@ -8,7 +8,7 @@ import scipy.special
 
 from contract.catalogue import make
 from eigenveil import Adjacency
-from eigenveil.mechanisms import eigenvector_sampling as module
+from eigenveil.mechanisms import sampling_directions as module
 from statistical.constants import SIGMAS
 
 GRID = 2**32

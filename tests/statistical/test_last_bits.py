@@ -18,10 +18,9 @@ from eigenveil.accounting.sensitivity import diagonal_l1
 from eigenveil.errors import CapacityError
 from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.mechanisms.eigenvector_sampling import EigenvectorSampling
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.mechanisms.laplace import Laplace
-from eigenveil.mechanisms.ppca import Ppca
+from eigenveil.mechanisms.sampling_directions import EigenvectorSampling, Ppca
 from eigenveil.sampling.discrete import discrete_gaussian, discrete_laplace
 from eigenveil.sampling.matrices import symmetric
 from statistical.constants import ALPHA

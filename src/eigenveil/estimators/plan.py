@@ -19,8 +19,7 @@ from ..guarantee import Adjacency, Guarantee, Unit
 from ..mechanisms import MECHANISMS, CentralMechanism, choose_mechanism, mechanism_with
 from ..mechanisms.base import made_once
 from ..mechanisms.budget import BudgetShare
-from ..mechanisms.choices import GaussianSearch, PureSearch, Search, noise_scale
-from ..mechanisms.diagonal import DiagonalMechanism
+from ..mechanisms.choices import DiagonalMechanism, GaussianSearch, PureSearch, Search, noise_scale
 from ..mechanisms.gaussian import Gaussian
 from ..moments.column_counts import SIZES
 from ..moments.counts import NORM_GRID

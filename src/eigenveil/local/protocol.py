@@ -16,8 +16,8 @@ from typing import Any, Self
 from ..errors import InvalidParameterError, integer_between, positive_number, probability_below_one, quoted
 from ..files import given_path, parsed_json, read_bounded, whole_file
 from ..guarantee import Adjacency, Assumption, Guarantee
+from ..mechanisms.local import best_local_mechanism, local_mechanism_from
 from ..mechanisms.local.base import PARAMETERS, LocalMechanism
-from ..mechanisms.local.table import best_local_mechanism, local_mechanism_from
 from ..moments.row_rule import RowRule
 from .wire import OVERHEAD_BYTES, TAG_BYTES
 

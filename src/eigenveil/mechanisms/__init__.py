@@ -11,7 +11,8 @@ from .. import lazily
 
 if TYPE_CHECKING:
     from .additive import AdditiveMechanism, RealNoiseMechanism
-    from .base import CentralMechanism, Mechanism, SamplingMechanism
+    from .base import CentralMechanism, Mechanism
+    from .sampling_directions import SamplingMechanism
     from .table import MECHANISMS, choose_mechanism, mechanism_from, mechanism_with
 
 
@@ -33,7 +34,7 @@ _HOMES = {
     "CentralMechanism": "base",
     "Mechanism": "base",
     "RealNoiseMechanism": "additive",
-    "SamplingMechanism": "base",
+    "SamplingMechanism": "sampling_directions",
     "choose_mechanism": "table",
     "mechanism_from": "table",
     "mechanism_with": "table",

@@ -9,14 +9,11 @@ from ..errors import InvalidParameterError, one_of, shown
 from ..guarantee import Adjacency
 from .base import CentralMechanism
 from .baselines import NoPrivacy, RandomProjection
-from .eigenvector_sampling import EigenvectorSampling
 from .federated import FEDERATED_MECHANISMS
-from .frobenius import Frobenius
-from .gaussian import Gaussian
-from .laplace import Laplace
+from .gaussian import Gaussian, ModSulq
+from .laplace import Frobenius, Laplace
 from .matrix_laplace import MatrixLaplace
-from .mod_sulq import ModSulq
-from .ppca import Ppca
+from .sampling_directions import EigenvectorSampling, Ppca
 from .wishart import Wishart
 
 MECHANISMS: dict[str, type[CentralMechanism]] = {

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..accounting.calibration import safe_boundary
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number, probability_below_one
-from ..mechanisms.mod_sulq import ModSulq
+from ..mechanisms.gaussian import ModSulq
 from ..numerics import FloatArray
 from .ours import gap_below, open_unit
 
