@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.mechanisms.sampling_directions import EigenvectorSampling
+from eigenveil.mechanisms.sampling_directions import sample_directions
 from eigenveil.sampling.bingham import bingham
 from eigenveil.sampling.matrix_bingham import default_updates, matrix_bingham
 from eigenveil.sampling.randomness import secure_generator
@@ -141,8 +141,9 @@ def exact_rows() -> list[dict[str, object]]:
                 return mechanism.draw(C, grid, n, generator)
 
             def floats(mechanism=mechanism, C=C):  # type: ignore[no-untyped-def]
-                if isinstance(mechanism, EigenvectorSampling):
-                    return mechanism._draw_tight(C.astype(np.float64) / grid, generator)
+                strengths = np.full(mechanism.n_components, mechanism.strength)
+                if len(strengths) > 1:
+                    return sample_directions(C.astype(np.float64) / grid, strengths, generator)
                 return bingham(C.astype(np.float64) * (mechanism.strength / grid), generator)
 
             ours, other = median_seconds((exact, floats))

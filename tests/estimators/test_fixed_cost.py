@@ -71,7 +71,7 @@ def test_what_a_mechanism_keeps_is_what_it_computes_and_travels_with_it(name):
     told = mechanism.noise_scale(), mechanism.off_diagonal_sd, mechanism.guarantee()
     assert told == (fresh.noise_scale(), fresh.off_diagonal_sd, fresh.guarantee())
     if name != "matrix_laplace":
-        assert told[:2] == mechanism._scales()
+        assert told[:2] == mechanism.standard_deviations
     assert mechanism.guarantee() is mechanism.guarantee() or name == "matrix_laplace"
     again = pickle.loads(pickle.dumps(mechanism))
     assert again.parameters() == mechanism.parameters()

@@ -123,10 +123,10 @@ def test_either_constant_of_the_published_sampling_is_held(constant, factor, fra
         return expected.disagreements(module.findings(common.run("amin2018", quick=True, cache=folder)), wanted)
 
     assert disagreements(tmp_path / "honest") == []
-    drawn, sampled = mechanism._noisy_eigenvalues, mechanism._sample_directions
+    drawn, sampled = mechanism.noisy_eigenvalues, mechanism.sample_directions
     if constant == "eigenvalues":
-        monkeypatch.setattr(mechanism, "_noisy_eigenvalues", lambda C, e, g: drawn(C, e / factor, g))
+        monkeypatch.setattr(mechanism, "noisy_eigenvalues", lambda C, e, g: drawn(C, e / factor, g))
     else:
-        monkeypatch.setattr(mechanism, "_sample_directions", lambda C, h, g: sampled(C, h * factor, g))
+        monkeypatch.setattr(mechanism, "sample_directions", lambda C, h, g: sampled(C, h * factor, g))
     (wrong,) = disagreements(tmp_path / "scaled")
     assert wrong.startswith(f"wine, the constant of the {constant} is ")

@@ -12,8 +12,7 @@ from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, lo
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.federation import FederationError, Round, SiteKeys, combine, contribute, invite, site
 from eigenveil.federation.crypto import public_keys
-from eigenveil.mechanisms import federated as gaussian_module
-from eigenveil.mechanisms import federated as laplace_module
+from eigenveil.mechanisms import federated
 from eigenveil.mechanisms.gaussian import GaussianNoise
 from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
 from helpers import refused
@@ -29,13 +28,10 @@ CASE = (GAUSSIAN, "replace_one")
 @pytest.fixture
 def noise_off(monkeypatch):
     """Draw no noise, so that sums can be compared to the last bit."""
-    monkeypatch.setattr(gaussian_module, "discrete_gaussian", lambda *_: np.zeros(1, np.int64))
+    monkeypatch.setattr(federated, "discrete_gaussian", lambda *_: np.zeros(1, np.int64))
     monkeypatch.setattr(GaussianNoise, "noise", lambda mechanism, *_: np.zeros((mechanism.n_features,) * 2, np.int64))
-    monkeypatch.setattr(
-        laplace_module.FederatedMatrixLaplace,
-        "_site_noise",
-        lambda mechanism, *_: np.zeros((mechanism.n_features,) * 2, np.int64),
-    )
+    monkeypatch.setattr(federated, "rounded_sum", lambda integers, *_, **__: integers)
+    monkeypatch.setattr(federated.FederatedMatrixLaplace, "low_digits", lambda *_: 0)
     monkeypatch.setattr(MatrixLaplace, "count_noise", lambda *_: 0)
 
 

@@ -111,7 +111,7 @@ def test_gaussian_entries(scales, name, calibration, adjacency):
     """Beside the diagonal, on it, then the paid count and the number more, all of one mu."""
     mechanism = make(name, calibration, adjacency, d=D, epsilon=EPSILON)
     mechanism.draw(C, GRID, 100, np.random.default_rng(0))
-    diagonal, beside = mechanism._scales()
+    diagonal, beside = mechanism.standard_deviations
     change = math.sqrt(2) if adjacency == "replace_one" else 1
     paid = adjacency == "add_or_remove_one" and calibration != "traced"  # 4 features need no paid count
     mu = change / diagonal / math.sqrt(0.95 if paid else 1)

@@ -56,11 +56,11 @@ def constants(monkeypatch):
             seen["strengths"], seen["scale"] = strengths, generator.scale
             return sample(matrix, strengths, generator)
 
-        directions, sample = module.exact_directions, module._sample_directions
+        directions, sample = module.exact_directions, module.sample_directions
         with monkeypatch.context() as patch:
             patch.setattr(module, "exact_directions", exact_directions)
             patch.setattr(module, "discrete_laplace", discrete_laplace)
-            patch.setattr(module, "_sample_directions", sample_directions)
+            patch.setattr(module, "sample_directions", sample_directions)
             drawn = mechanism.draw(np.rint(C * GRID).astype(np.int64), GRID, 100, Spy(np.random.PCG64(0)))
         return seen["strengths"], seen["scale"], drawn
 

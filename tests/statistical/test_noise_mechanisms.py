@@ -41,7 +41,7 @@ def norms(mechanism, generator, n):
 
 
 def gaussian_mechanisms(mechanism):
-    diagonal, beside = mechanism._scales()
+    diagonal, beside = mechanism.standard_deviations
     return {
         "diagonal": scipy.stats.norm(scale=diagonal).cdf,
         "off-diagonal": scipy.stats.norm(scale=beside).cdf,

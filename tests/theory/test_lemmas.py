@@ -333,7 +333,7 @@ def test_unit_variance_contradicts_the_norm_of_wang_and_xu():
 def test_by_how_much_mod_sulq_over_noises(d, beside, entry):
     """At epsilon 0.1 and delta 0.01: d times these factors, of `gaussian` beside the diagonal and on it."""
     beta = MECHANISMS["mod_sulq"](epsilon=0.1, delta=0.01, n_features=d).noise_scale()
-    diagonal, off_diagonal = MECHANISMS["gaussian"](epsilon=0.1, delta=0.01, n_features=d)._scales()
+    diagonal, off_diagonal = MECHANISMS["gaussian"](epsilon=0.1, delta=0.01, n_features=d).standard_deviations
     assert beta / off_diagonal / d == pytest.approx(beside, abs=0.01)
     assert beta / diagonal / d == pytest.approx(entry, abs=0.01)
 

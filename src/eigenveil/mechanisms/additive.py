@@ -6,19 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError
-from ..guarantee import Adjacency, Numerics
+from ..guarantee import Numerics
 from ..numerics import FloatArray, IntArray
-from ..sampling.matrices import COARSEST, FARTHEST, LazyMatrix, cut_off, public_shift, rounded_sum
+from ..sampling.matrices import FARTHEST, LazyMatrix, cut_off, public_shift, rounded_sum
 from .base import COUNT_SHARE, CentralMechanism, Integers, Releases, Values
-
-if TYPE_CHECKING:
-    from .gaussian import Gaussian
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class NoiseFacts:
 
     @property
     def shared_variance(self) -> float:
-        """What the variance of u'Nu has beyond 2 `off_variance`, and so has the covariance of two such forms."""
+        """Covariance of u'Nu and v'Nv for orthogonal unit u and v; the variance of u'Nu is 2 `off_variance` more."""
         d = self.n_features
         return (self.trace_variance - 2 * d * self.off_variance - d * self.diagonal_extra) / d**2
 
@@ -98,27 +95,6 @@ def independent_facts(d: int, beside: float, diagonal: float, count: float, gaus
     return NoiseFacts(d, beside, d * diagonal, count_variance=count, diagonal_extra=extra, gaussian=gaussian)
 
 
-def gaussian_facts(mechanism: "Gaussian") -> NoiseFacts:
-    """Return the second moments of isotropic Gaussian noise, with what a further measurement adds about the trace.
-
-    With noise of variance s^2 on the diagonal the trace has d s^2. Of the difference to what other numbers say of it,
-    whose variance is V s^2, the share d/V is taken off: docs/research/gaussian.md. A free number of rows alone
-    contains nothing about the trace: V is infinite.
-    """
-    d, variance = mechanism.n_features, mechanism.noise_scale() ** 2
-    told = mechanism.adjacency is Adjacency.REPLACE_ONE or mechanism.count_share > 0
-    inverse = 1 / (d + 1 + mechanism.count_sd**2 / variance) if told else 0.0
-    left = 1 - (d + 1) * inverse if mechanism.adjacency is not Adjacency.REPLACE_ONE else 0.0
-    return NoiseFacts(
-        d,
-        variance / 2,
-        d * variance * (1 - d * inverse),
-        count_variance=(d + 1) * variance * left,
-        trace_with_count=d * variance * left,
-        gaussian=True,
-    )
-
-
 # Tails are simulated at no more than this width: they only get lighter with it.
 WIDEST = 24
 # Simulated entries of each kind, and draws of a matrix, at most.
@@ -134,11 +110,11 @@ class Tails:
     diagonal: FloatArray
 
     def quantiles(self, level: float) -> tuple[float, float]:
-        """Return what noise beside the diagonal, and on it, stays within at this probability."""
-        return _quantile(self.beside, level), _quantile(self.diagonal, level)
+        """Return quantiles of the size of noise: beside the diagonal, and on it."""
+        return float(np.quantile(self.beside, level)), float(np.quantile(self.diagonal, level))
 
     def beyond(self, sizes: FloatArray) -> FloatArray:
-        """Return how often noise beside the diagonal is at least so large, in deviations.
+        """Return the probabilities that noise beside the diagonal is at least of these sizes.
 
         Beyond the last 1 of 100 the tail is continued as an exponential, whose mean is above the estimated one by two
         standard errors. Tails of the mechanisms are exponential or lighter.
@@ -161,16 +137,6 @@ class Tails:
     def heaviness(self) -> float:
         """The kurtosis beside the diagonal over that of a normal number, less 1; at least 0."""
         return max(0.0, float(np.mean(self.beside**4)) / 3 - 1)
-
-
-def _quantile(ascending: FloatArray, level: float) -> float:
-    place = level * (ascending.size - 1)
-    low, high = ascending[math.floor(place)], ascending[math.ceil(place)]
-    return float(low + (high - low) * (place % 1))
-
-
-def _in_deviations(entries: FloatArray) -> FloatArray:
-    return np.asarray(np.sort(np.abs(entries)) / np.sqrt(np.mean(np.square(entries))))
 
 
 TYPICAL_VARIANCE = Fraction(1, 4)
@@ -221,7 +187,7 @@ class AdditiveMechanism(CentralMechanism):
         """
 
     def noises(self, generator: np.random.Generator, count: int, grid: float = 1.0) -> NDArray[Any]:
-        """Return so many draws of it; a mechanism that can make them all at once is quicker."""
+        """Return `count` draws of `noise`."""
         return np.stack([self.noise(generator, grid) for _ in range(count)])
 
     @property
@@ -231,7 +197,7 @@ class AdditiveMechanism(CentralMechanism):
 
     @property
     def equivalent_sd(self) -> float:
-        """That standard deviation itself."""
+        """Standard deviation beside the diagonal."""
         return self.off_diagonal_sd
 
     @property
@@ -241,12 +207,12 @@ class AdditiveMechanism(CentralMechanism):
 
     @property
     def noise_mean(self) -> float:
-        """The noise has this multiple of the identity as its mean: 0 but for one-sided noise."""
+        """The mean of the noise is this multiple of the identity: 0 except for one-sided noise."""
         return 0.0
 
     @property
     def rotation_invariant(self) -> bool:
-        """Whether the noise has the same distribution in every basis, as proofs about eigenvalues want it."""
+        """True if the noise has the same distribution in every basis, as proofs on eigenvalues need."""
         return True
 
     @property
@@ -260,7 +226,7 @@ class AdditiveMechanism(CentralMechanism):
         return 0.0
 
     def noise_facts(self) -> NoiseFacts:
-        """Return them for noise that is invariant under rotations, or for independent entries that are all alike."""
+        """Return the second moments of noise that is invariant under rotations, or of like independent entries."""
         count = 0.0
         if self.count_share:  # the variance of a discrete Laplace distribution
             ratio = math.exp(-1 / float(self._count_scale))
@@ -271,11 +237,11 @@ class AdditiveMechanism(CentralMechanism):
         return NoiseFacts(d, beside, self.trace_variance, count_variance=count, excess=self.excess)
 
     def noise_quantiles(self, level: float) -> tuple[float, float]:
-        """Return what noise beside the diagonal, and on it, stays within at this probability, in its deviations."""
+        """Return quantiles of the size of noise in standard deviations: beside the diagonal, and on it."""
         return self._tails().quantiles(level)
 
     def noise_beyond(self, sizes: FloatArray) -> FloatArray:
-        """Return how often noise beside the diagonal is at least so large in size, in its deviations."""
+        """Return the probabilities that noise beside the diagonal passes these sizes, in standard deviations."""
         return self._tails().beyond(sizes)
 
     @property
@@ -292,7 +258,7 @@ class AdditiveMechanism(CentralMechanism):
         return self.heaviness if self.rotation_invariant else 0.0
 
     def entries(self, count: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Return simulated entries beside the diagonal and on it, about `count` of each; for one number the same."""
+        """Return simulated entries beside the diagonal and on it, about `count` of each; the same ones if d = 1."""
         d = self.n_features
         draws = int(np.clip(count // d, 1, _DRAWS))
         noise = np.stack([self.simulated_noise(generator) for _ in range(draws)])
@@ -305,7 +271,6 @@ class AdditiveMechanism(CentralMechanism):
 
     def log_density(self, noise: FloatArray) -> FloatArray | None:
         """Return the log density of the noise on C, for a stack of matrices, up to a constant; None if not known."""
-        del noise
         return None
 
     def check_grid(self, grid: int) -> None:
@@ -354,7 +319,7 @@ class AdditiveMechanism(CentralMechanism):
         return noises - self.noise_mean * np.eye(self.n_features) if self.noise_mean else noises
 
     def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return such noise, and the independent noise of a paid count."""
+        """Return simulated noise, and the independent noise of a paid count."""
         count = float(self.count_noise(1, generator)) if self.count_share > 0 else 0.0
         return self.simulated_noise(generator), count
 
@@ -372,8 +337,9 @@ class AdditiveMechanism(CentralMechanism):
 
 @lru_cache(maxsize=64)
 def _tails(kind: type[AdditiveMechanism], parameters: tuple[tuple[str, Any], ...]) -> Tails:
-    beside, diagonal = kind(**dict(parameters)).entries(_ENTRIES, np.random.default_rng(_SEED))
-    return Tails(_in_deviations(beside), _in_deviations(diagonal))
+    drawn = kind(**dict(parameters)).entries(_ENTRIES, np.random.default_rng(_SEED))
+    beside, diagonal = (np.sort(np.abs(one)) / np.sqrt(np.mean(np.square(one))) for one in drawn)
+    return Tails(beside, diagonal)
 
 
 class RealNoiseMechanism(AdditiveMechanism):
@@ -392,11 +358,6 @@ class RealNoiseMechanism(AdditiveMechanism):
     def shifts(self, grid: int) -> Mapping[str, int]:
         """Return the shift of the matrix, by which its grid is a thousandth of the noise."""
         return {"matrix": public_shift(self.off_diagonal_sd * grid)}
-
-    @property
-    def grid_width(self) -> float:
-        """The width of that grid in units of C, at most: a matrix that leaves is rounded to it."""
-        return self.off_diagonal_sd * 2.0**-COARSEST
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
         """Draw lazy noise, and round its sum with the integer second moment."""

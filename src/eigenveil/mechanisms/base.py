@@ -79,23 +79,19 @@ class Mechanism(ABC):
     # What released values say.
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray | None:
-        """Return A, the mean of x x' over rows of norm at most 1, as released values tell it; None for a subspace."""
-        del values, n_rows
+        """Return the estimate of A, the mean of x x' over rows of norm at most 1; None for a subspace."""
         return None
 
     def estimated_rows(self, values: Values) -> float | None:
         """Return the number of rows from values other than a count; None where there are none."""
-        del values
         return None
 
     def directions(self, values: Values) -> FloatArray | None:
         """Return the directions that were drawn as orthonormal rows, in their order; None where there are none."""
-        del values
         return None
 
     def variances(self, values: Values, n_rows: int) -> FloatArray | None:
-        """Return released variances of all directions for rows of norm 1, in their order; None where none left."""
-        del values, n_rows
+        """Return released variances of all directions for rows of norm 1, in their order; None where not released."""
         return None
 
     @property
@@ -105,17 +101,16 @@ class Mechanism(ABC):
 
     def noise_sd(self, n_rows: int) -> float | None:
         """Return the standard deviation beside the diagonal of `second_moment`; None where it is not known."""
-        del n_rows
         return None
 
     @property
     def rotation_invariant(self) -> bool:
-        """Whether its noise is known to have the same distribution in every basis, as proofs on eigenvalues need."""
+        """True if the noise has the same distribution in every basis, as proofs on eigenvalues need."""
         return False
 
     @property
     def sharp_trace(self) -> bool:
-        """Whether its noise is much smaller on the trace than a sum over the diagonal would be."""
+        """True if the trace is measured with much less noise than the sum of the diagonal has."""
         return False
 
     def simulated_noises(self, generator: np.random.Generator, count: int) -> FloatArray:
@@ -123,20 +118,19 @@ class Mechanism(ABC):
         raise NotImplementedError(f"{self.name} adds no noise.")
 
     def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
-        """Return one of these draws."""
+        """Return one draw of `simulated_noises`."""
         return np.asarray(self.simulated_noises(generator, 1)[0])
 
     def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return such noise, and together with it the error of the number of rows that the sum is divided by."""
+        """Return simulated noise, and the error of the number of rows that the sum is divided by."""
         return self.simulated_noise(generator), 0.0
 
     def noise_facts(self) -> "NoiseFacts | None":
-        """Return the second moments of `simulated_errors` in closed form; None where they are not known so."""
+        """Return the second moments of `simulated_errors` in closed form; None where they are not known."""
         return None
 
     def variance_reach(self, n_rows: int) -> float | None:
-        """Return how far noise takes one of `variances` in 95 of 100 times; None where they are no such variances."""
-        del n_rows
+        """Return the half width of a 95 % interval for one of `variances`; None where these are not released."""
         return None
 
     @classmethod
@@ -146,7 +140,7 @@ class Mechanism(ABC):
 
     @classmethod
     def numerics_in_words(cls) -> str:
-        """Return `numerics`, and what it depends on, for tables."""
+        """Return `numerics` with its conditions, for tables."""
         return cls.numerics.value
 
 
@@ -227,7 +221,6 @@ class CentralMechanism(Mechanism):
     @classmethod
     def uses_delta(cls, calibration: str) -> bool:
         """Return whether the mechanism with these constants is calibrated to a delta."""
-        del calibration
         return cls.needs_delta
 
     @classmethod
@@ -254,12 +247,12 @@ class CentralMechanism(Mechanism):
         }
 
     def of_width(self, n_features: int) -> Self:
-        """Return the same mechanism, with the same budget, for rows of another width."""
+        """Return a mechanism of the same budget for rows of another width."""
         sizes = {"n_features": n_features, "n_components": min(self.n_components, n_features)}
         return type(self)(**{**self.parameters(), **sizes})
 
     def with_epsilon(self, epsilon: float) -> Self:
-        """Return the same mechanism with another epsilon."""
+        """Return a copy of this mechanism that has another epsilon."""
         return type(self)(**{**self.parameters(), "epsilon": epsilon})
 
     @property
@@ -278,7 +271,7 @@ class CentralMechanism(Mechanism):
 
     @abstractmethod
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
-        """Draw what leaves.
+        """Draw the released integers.
 
         Parameters
         ----------
@@ -294,8 +287,7 @@ class CentralMechanism(Mechanism):
         """
 
     def shifts(self, grid: int) -> Mapping[str, int]:
-        """Return, for names of what leaves, s: its integers count multiples of 2^s. Public, and 0 where not named."""
-        del grid
+        """Return the public exponents s by name: these integers count multiples of 2^s. Others have s = 0."""
         return {}
 
     def units(self, grid: int, unit_squared: float) -> dict[str, float]:
@@ -313,11 +305,10 @@ class CentralMechanism(Mechanism):
 
     def check_grid(self, grid: int) -> None:
         """Refuse a grid that the mechanism does not fit; public numbers alone, before any budget is spent."""
-        del grid
 
     @property
     def divisible(self) -> bool:
-        """Whether its cost adds up in squares: one budget pays for several measurements (`mechanisms.budget`)."""
+        """True if one budget can pay for several measurements, whose costs add up in squares (`mechanisms.budget`)."""
         return False
 
     # Where rows are private to the number.
@@ -329,7 +320,7 @@ class CentralMechanism(Mechanism):
 
     @property
     def matrix_epsilon(self) -> Fraction:
-        """What is left of epsilon for the matrix: all of it, or less the share of the count."""
+        """Epsilon for the matrix: all but the share of the count."""
         return exact(self.epsilon) * (1 - self.count_share)
 
     @property
@@ -349,7 +340,7 @@ class CentralMechanism(Mechanism):
         return grid * int(discrete_laplace(float_above(self._count_scale), 1, generator)[0])
 
     def draw_count(self, n_rows: int, grid: int, generator: np.random.Generator) -> Integers:
-        """Return the noisy number of rows where it is paid for, and nothing elsewhere."""
+        """Return the noisy number of rows if it is paid for, else nothing."""
         if self.count_share == 0:
             return {}
         noisy = n_rows * grid + self.count_noise(grid, generator)
@@ -385,7 +376,6 @@ class CentralMechanism(Mechanism):
 
         `eigenvalues` are those of A, descending, with a gap after number k. None where no formula is known.
         """
-        del eigenvalues, n_rows
         return None
 
     def log_likelihood(self, values: Values, C: FloatArray, n_rows: int) -> FloatArray | None:
@@ -393,7 +383,6 @@ class CentralMechanism(Mechanism):
 
         Up to a constant; minus infinity where they are impossible; None where it is not known.
         """
-        del values, C, n_rows
         return None
 
     def __setattr__(self, name: str, value: object) -> None:

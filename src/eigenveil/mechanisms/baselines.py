@@ -38,7 +38,6 @@ class RandomProjection(CentralMechanism):
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
         """Draw a subspace without a look at the data."""
-        del gram, grid, n_rows
         return {"directions": integer_directions(self._subspace(generator))}
 
     def directions(self, values: Values) -> FloatArray:
@@ -77,7 +76,6 @@ class NoPrivacy(CentralMechanism):
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
         """Return the sums themselves, and the number of rows."""
-        del grid, generator
         count = {"count": np.array(n_rows)} if self.adjacency is Adjacency.ADD_OR_REMOVE_ONE else {}
         return {"matrix": cut_off(gram), **count}
 

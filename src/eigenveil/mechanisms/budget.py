@@ -132,7 +132,7 @@ def _scale(portion: BudgetShare, squared_change: int) -> float:
 
 
 def bisections(n_places: int) -> int:
-    """Return how many questions a bisection of so many places asks at most."""
+    """Return the largest number of questions of a bisection over `n_places` places."""
     return max(1, math.ceil(math.log2(n_places)))
 
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -38,7 +37,7 @@ def noise_scale(epsilon: Fraction) -> Fraction:
 
 
 def first_at_most(counts: Sequence[IntArray], most: int, epsilon: Fraction, generator: np.random.Generator) -> IntArray:
-    """Return for every column the first place where a count, less noise, is at most `most`, less noise.
+    """Search every column for the first place where a count, less noise, is at most `most`, less noise.
 
     The last place if there is none. AboveThreshold (Dwork et al. 2009) with one-sided noise: the first i with
     ``counts[i] - v_i <= most - z``, where z and all v_i are geometric, P(j) proportional to exp(-epsilon j / 2). Of v_i
@@ -65,18 +64,13 @@ def first_at_most(counts: Sequence[IntArray], most: int, epsilon: Fraction, gene
     >>> first_at_most([counts], 500, Fraction(1), np.random.default_rng(0))
     array([3])
     """
-    scale = _float_scale(epsilon)
+    scale = float_above(noise_scale(epsilon))
     noise = geometric(scale, len(counts), generator)
     # For every count but the last, whose place is what is left.
     limits = [column[:-1] + (z - most) for column, z in zip(counts, noise, strict=True)]
     low_enough = geometric_reaches(np.concatenate(limits), scale, generator)
     ends = np.cumsum([one.size for one in limits])
     return np.array([np.append(one, True).argmax() for one in np.split(low_enough, ends[:-1])])
-
-
-@lru_cache(maxsize=64)  # the same for all columns of a search
-def _float_scale(epsilon: Fraction) -> float:
-    return float_above(noise_scale(epsilon))
 
 
 @dataclass(frozen=True)
@@ -93,11 +87,10 @@ class PureSearch:
 
     def margin(self, n_columns: int, n_places: int) -> Fraction:
         """Return a number of rows that the noise of a search in one of so many columns hardly passes."""
-        del n_places
         return 12 * n_columns / self.epsilon
 
     def places(self, counts: Sequence[IntArray], most: int, generator: np.random.Generator) -> IntArray:
-        """Return, for each column of falling counts, the first place that comes to `most`."""
+        """Search each column of falling counts for the first place that comes to `most`."""
         return first_at_most(counts, most, self.epsilon / len(counts), generator)
 
 
@@ -118,7 +111,7 @@ class GaussianSearch:
         return Fraction(4 * self.portion.divided(n_columns).count_sd(n_places))
 
     def places(self, counts: Sequence[IntArray], most: int, generator: np.random.Generator) -> IntArray:
-        """Return, for each column of falling counts, the first place that comes to `most`."""
+        """Search each column of falling counts for the first place that comes to `most`."""
         each = self.portion.divided(len(counts))
         return np.array([each.first_at_most(column, most, generator) for column in counts])
 
@@ -204,7 +197,7 @@ class CountMechanism:
         return 1 / _FINE if self._gaussian else 1.0
 
     def level(self, n_cells: int, chance: float = 0.05) -> float:
-        """Return what the noise on none of so many cells passes, but for this chance."""
+        """Return a level that the noise on some of `n_cells` cells passes with at most this chance."""
         each = math.log(n_cells / chance)
         return self.scale * (math.sqrt(2 * each) if self._gaussian else each)
 

@@ -4,6 +4,7 @@ import math
 from abc import abstractmethod
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,8 +63,8 @@ class FederatedMechanism(AdditiveMechanism):
         return {**super().parameters(), "n_sites": self.n_sites, "n_colluding": self.n_colluding}
 
     def guarantee(self) -> Guarantee:
-        """Return what holds of the sum, with what it rests on."""
-        promise = super().guarantee()  # type: ignore[safe-super]  # that of the mechanism which is shared
+        """Return the guarantee of the sum, with its assumptions about sites and masks."""
+        promise = super().guarantee()  # type: ignore[safe-super]  # of the mechanism that is shared
         guarantee = promise.with_assumption(sites_assumption(self.n_sites, self.n_colluding))
         return guarantee.with_assumption(MASKS_ASSUMPTION).with_assumption(ONE_SITE_ASSUMPTION)
 
@@ -73,7 +74,7 @@ class FederatedMechanism(AdditiveMechanism):
         return (*self.beside, UNITS) if self.adjacency is Adjacency.REPLACE_ONE else self.beside
 
     def site_capacity(self, grid: int) -> int:
-        """Return how many units a site may have, so that the sum over all sites stays below 2^62.
+        """Return the largest number of units of a site for which the sum over all sites stays below 2^62.
 
         Beyond, the sum is taken modulo 2^64, which keeps it private and of no use.
         """
@@ -97,7 +98,7 @@ class FederatedMechanism(AdditiveMechanism):
         """Draw the numbers that have noise."""
 
     def combined(self, sums: Integers, grid: int) -> Integers:
-        """Return what leaves from the sums over all sites, whose noisy number of rows is rounded."""
+        """Return the released integers from the sums over all sites; the noisy number of rows is rounded."""
         sums = {name: value for name, value in sums.items() if name != UNITS}
         if "count" not in sums:
             return sums
@@ -140,11 +141,13 @@ class FederatedGaussian(FederatedMechanism, Gaussian):
 
     @property
     def _factor(self) -> float:
-        """Of the noise of all sites over that of K - t."""
+        """Ratio of standard deviations: noise summed over all K sites / over the K - t honest ones."""
         return math.sqrt(self.n_sites / (self.n_sites - self.n_colluding))
 
-    def _scales(self) -> tuple[float, float]:
-        diagonal, beside = self.part._sds
+    @cached_property
+    def standard_deviations(self) -> tuple[float, float]:
+        """Standard deviations of the summed noise on the diagonal and beside it."""
+        diagonal, beside = self.part.standard_deviations
         return diagonal * self._factor, beside * self._factor
 
     def total_mu(self) -> float:
@@ -175,7 +178,6 @@ class FederatedGaussian(FederatedMechanism, Gaussian):
         self, gram: IntArray, grid: int, n_rows: int, place: int, generator: np.random.Generator
     ) -> Integers:
         """Draw the site's share: discrete Gaussians of 1/K of the variance of all, whatever its place."""
-        del place
         share = grid / math.sqrt(self.n_sites)
         numbers = self.noise(generator, share)
         numbers += gram
@@ -224,12 +226,12 @@ class FederatedMatrixLaplace(FederatedMechanism, MatrixLaplace):
 
     @property
     def n_draws(self) -> int:
-        """How many sites draw, the first ones: so many that one of them is honest."""
+        """The first t + 1 sites draw noise, so that one of them is honest."""
         return self.n_colluding + 1
 
     @property
     def matrix_epsilon(self) -> Fraction:
-        """That of one draw."""
+        """Epsilon for the matrix in one draw."""
         return self.part.matrix_epsilon
 
     @property
@@ -238,12 +240,12 @@ class FederatedMatrixLaplace(FederatedMechanism, MatrixLaplace):
 
     @property
     def off_diagonal_sd(self) -> float:
-        """That of a sum of independent draws."""
+        """Standard deviation beside the diagonal of a sum of independent draws."""
         return self.part.off_diagonal_sd * math.sqrt(self.n_draws)
 
     @property
     def trace_variance(self) -> float:
-        """That of a sum of independent draws."""
+        """Variance of the trace of a sum of independent draws."""
         return self.part.trace_variance * self.n_draws
 
     @property
@@ -253,11 +255,11 @@ class FederatedMatrixLaplace(FederatedMechanism, MatrixLaplace):
 
     @property
     def noise_reach(self) -> float:
-        """That of all draws."""
+        """The reach of one draw times the number of draws."""
         return self.part.noise_reach * self.n_draws
 
     def noise_facts(self) -> NoiseFacts:
-        """Return those of the sum."""
+        """Return the second moments of the summed noise."""
         facts = super().noise_facts()
         return replace(facts, count_variance=facts.count_variance * self.n_draws)
 
@@ -270,16 +272,14 @@ class FederatedMatrixLaplace(FederatedMechanism, MatrixLaplace):
         return sum(self.part.count_noise(grid, generator) for _ in range(self.n_draws))
 
     def log_density(self, noise: FloatArray) -> None:  # type: ignore[override]
-        """Return nothing: that of a sum is not known."""
-        del noise
+        """Return None: the density of a sum is not known."""
 
     def shifts(self, grid: int) -> dict[str, int]:
         """Return no shift: sums of sites are on the grid of the rows."""
-        del grid
         return {}
 
     def low_digits(self, grid: int) -> int:
-        """Return s: digits of noise below 2^s are uniform. So that they cost little, and are a thousandth of it."""
+        """Return s: digits of noise below 2^s are uniform, which costs little; 2^s is at most a thousandth of it."""
         cost = LOW_DIGITS_SHARE * grid / (math.isqrt(self.n_features**3) + 1)
         affordable = max(0, math.floor(cost).bit_length() - 1)
         return min(affordable, public_shift(self.part.off_diagonal_sd * grid))
@@ -288,22 +288,18 @@ class FederatedMatrixLaplace(FederatedMechanism, MatrixLaplace):
         self, gram: IntArray, grid: int, n_rows: int, place: int, generator: np.random.Generator
     ) -> Integers:
         """Draw whole noise where the place is one of the first t + 1, and none elsewhere."""
-        draws = place < self.n_draws
-        matrix = gram + self._site_noise(grid, generator) if draws else gram.copy()
-        count = n_rows * grid + (self.part.count_noise(grid, generator) if draws and self.beside else 0)
-        return {"matrix": matrix, **{name: np.array(count) for name in self.beside}}
-
-    def _site_noise(self, grid: int, generator: np.random.Generator) -> IntArray:
+        if place >= self.n_draws:
+            return {"matrix": gram.copy(), **{name: np.array(n_rows * grid) for name in self.beside}}
         d, s = self.n_features, self.low_digits(grid)
         lazy = self.part.lazy_noise(Fraction(grid, 2**s), generator)
         noise = rounded_sum(np.zeros((d, d), np.int64), 0, lazy, wraps=True)
-        if s == 0:
-            return noise
-        low = symmetric(d, lambda size, own: own.integers(0, 2**s, size), generator)
-        np.fill_diagonal(low, generator.integers(0, 2**s, d))
-        noise *= 2**s  # modulo 2^64, as all that is added to it
-        noise += low - 2 ** (s - 1)
-        return noise
+        if s > 0:
+            low = symmetric(d, lambda size, own: own.integers(0, 2**s, size), generator)
+            np.fill_diagonal(low, generator.integers(0, 2**s, d))
+            noise *= 2**s  # modulo 2^64, as all that is added to it
+            noise += low - 2 ** (s - 1)
+        count = n_rows * grid + self.part.count_noise(grid, generator) if self.beside else 0
+        return {"matrix": gram + noise, **{name: np.array(count) for name in self.beside}}
 
 
 FEDERATED_MECHANISMS: dict[str, type[FederatedMechanism]] = {

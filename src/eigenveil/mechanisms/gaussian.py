@@ -29,7 +29,6 @@ from .additive import (
     NoiseFacts,
     diagonal_of,
     free_count_suffices,
-    gaussian_facts,
     independent_facts,
 )
 from .base import Integers, Values
@@ -46,34 +45,31 @@ class GaussianNoise(AdditiveMechanism):
     numerics = Numerics.EXACT
     share: float = 1.0
 
-    @abstractmethod
-    def _scales(self) -> tuple[float, float]:
-        """Return the standard deviations on the diagonal and beside it."""
-
     @cached_property  # a fit asks for them some fifty times
-    def _sds(self) -> tuple[float, float]:
-        return self._scales()
+    @abstractmethod
+    def standard_deviations(self) -> tuple[float, float]:
+        """Standard deviations of the noise on the diagonal and beside it."""
 
     def noise_scale(self) -> float:
         """Return the standard deviation on the diagonal."""
-        return self._sds[0]
+        return self.standard_deviations[0]
 
     @property
     def off_diagonal_sd(self) -> float:
         """Standard deviation beside the diagonal."""
-        return self._sds[1]
+        return self.standard_deviations[1]
 
     def noise_facts(self) -> NoiseFacts:
-        """Return those of independent entries, and of an independent count."""
-        diagonal, beside = self._sds
+        """Return the second moments of independent entries, and of an independent count."""
+        diagonal, beside = self.standard_deviations
         return independent_facts(self.n_features, beside**2, diagonal**2, self.count_sd**2, gaussian=True)
 
     def noise_quantiles(self, level: float) -> tuple[float, float]:
-        """Return those of a normal number."""
+        """Return quantiles of the size of a normal number."""
         return (float(ndtri((1 + level) / 2)),) * 2
 
     def noise_beyond(self, sizes: FloatArray) -> FloatArray:
-        """Return how often a normal number is at least so large."""
+        """Return the probabilities that a normal number passes these sizes."""
         return np.asarray(2 * ndtr(-sizes))
 
     heaviness = 0.0
@@ -90,7 +86,7 @@ class GaussianNoise(AdditiveMechanism):
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers a release draws noise for."""
+        """Number of noisy numbers in a release."""
         return self.n_features * (self.n_features + 1) // 2 + (self.count_share > 0)
 
     def guarantee(self) -> Guarantee:
@@ -108,7 +104,7 @@ class GaussianNoise(AdditiveMechanism):
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> IntArray:
         """Return symmetric noise, discrete on a grid of `grid` units."""
-        d, (diagonal, beside) = self.n_features, self._sds
+        d, (diagonal, beside) = self.n_features, self.standard_deviations
         noise = symmetric(d, partial(discrete_gaussian, beside * grid), generator)
         np.fill_diagonal(noise, discrete_gaussian(diagonal * grid, d, generator))
         return noise
@@ -116,7 +112,7 @@ class GaussianNoise(AdditiveMechanism):
     @property
     def noise_reach(self) -> float:
         """Forty standard deviations of the noisiest number."""
-        return 40 * max(*self._sds, self.count_sd)
+        return 40 * max(*self.standard_deviations, self.count_sd)
 
     def check_count(self) -> None:
         """Refuse nothing: the count is one more number on the grid, and `noise_reach` has room for it."""
@@ -138,7 +134,7 @@ class GaussianNoise(AdditiveMechanism):
 
     def log_density(self, noise: FloatArray) -> FloatArray:
         """Return minus half of the squared noise, each entry of the upper triangle in units of its scale."""
-        d, (diagonal, beside) = self.n_features, self._sds
+        d, (diagonal, beside) = self.n_features, self.standard_deviations
         weights = np.triu(np.full((d, d), beside**-2), 1) + np.eye(d) * diagonal**-2
         return np.asarray(-0.5 * np.einsum("nij,ij->n", np.square(noise), weights))
 
@@ -224,10 +220,12 @@ class Gaussian(GaussianNoise):
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers a release draws noise for."""
+        """Number of noisy numbers in a release."""
         return super().n_numbers + self.traced
 
-    def _scales(self) -> tuple[float, float]:
+    @cached_property
+    def standard_deviations(self) -> tuple[float, float]:
+        """Standard deviations of the noise on the diagonal and beside it."""
         if self.calibration == "paper":
             scale = math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon
             return scale, scale
@@ -253,10 +251,10 @@ class Gaussian(GaussianNoise):
         return {**drawn, self._more: np.array(max(-FARTHEST, min(FARTHEST, noisy)))}
 
     def _beyond_the_matrix(self, values: Values) -> tuple[float, float, float]:
-        """Return by how much other numbers put the trace above that of the matrix, with two variances.
+        """Return the trace by the other released numbers less that of the matrix, and two variances in it.
 
-        They are those of this difference and of what the count has in it, in units of the diagonal noise. The best
-        estimates of the trace and of the number of rows split the difference by the variances in it.
+        The variances, in units of the diagonal noise, are that of the difference and the count's part of it. The best
+        estimates of the trace and of the number of rows split the difference by them.
         """
         trace, d = float(np.trace(values["matrix"])), self.n_features
         if "trace" in values:
@@ -291,8 +289,25 @@ class Gaussian(GaussianNoise):
         return np.asarray(density - 0.5 * np.square((values[self._more] - true) / self.noise_scale()))
 
     def noise_facts(self) -> NoiseFacts:
-        """Return those of the matrix, less what the number more takes off its trace, and of the number of rows."""
-        return gaussian_facts(self) if self.traced else super().noise_facts()
+        """Return the second moments of isotropic noise, with what the number more says of the trace and of the rows.
+
+        With noise of variance s^2 on the diagonal the trace has d s^2. Of the difference to what other numbers say of
+        it, whose variance is V s^2, the share d/V is taken off: docs/research/gaussian.md. A free number of rows alone
+        contains nothing about the trace: V is infinite.
+        """
+        if not self.traced:
+            return super().noise_facts()
+        d, variance, rows_are_public = self.n_features, self.noise_scale() ** 2, self.adjacency is Adjacency.REPLACE_ONE
+        inverse = 1 / (d + 1 + self.count_sd**2 / variance) if rows_are_public or self.count_share > 0 else 0.0
+        left = 0.0 if rows_are_public else 1 - (d + 1) * inverse
+        return NoiseFacts(
+            d,
+            variance / 2,
+            d * variance * (1 - d * inverse),
+            count_variance=(d + 1) * variance * left,
+            trace_with_count=d * variance * left,
+            gaussian=True,
+        )
 
     def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
         """Return the noise that is left in `second_moment`, and the error of the number of rows."""
@@ -357,7 +372,9 @@ class ModSulq(GaussianNoise):
         """One scale on every entry makes the diagonal too quiet for it."""
         return False
 
-    def _scales(self) -> tuple[float, float]:
+    @cached_property
+    def standard_deviations(self) -> tuple[float, float]:
+        """Standard deviations of the noise on the diagonal and beside it, which are the same."""
         d = self.n_features
         logarithm = math.log((d * d + d) / (2 * math.sqrt(2 * math.pi) * self.delta))
         # For d = 1 and a large delta the published logarithm is negative; the rest of beta stays.

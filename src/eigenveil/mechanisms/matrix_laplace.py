@@ -44,10 +44,6 @@ class MatrixLaplace(RealNoiseMechanism):
 
     def guarantee(self) -> Guarantee:
         """Return pure epsilon for the adjacency."""
-        return self._promise
-
-    @cached_property
-    def _promise(self) -> Guarantee:
         return Guarantee(self.epsilon, 0.0, self.adjacency, Numerics.EXACT)
 
     @property
@@ -57,7 +53,7 @@ class MatrixLaplace(RealNoiseMechanism):
 
     @property
     def sharp_trace(self) -> bool:
-        """Its trace has a variance below 8/epsilon^2 at every width."""
+        """True for the balanced mechanism: its trace has a variance below 8/epsilon^2 at every width."""
         return self.balanced
 
     @cached_property
@@ -65,13 +61,9 @@ class MatrixLaplace(RealNoiseMechanism):
         sensitivity = 1 if self.balanced else nuclear(self.adjacency)
         return sensitivity / (2 * self.matrix_epsilon)
 
-    @cached_property
-    def _scale_above(self) -> float:
-        return float_above(self._scale)
-
     def noise_scale(self) -> float:
         """Return c, rounded up."""
-        return self._scale_above
+        return float_above(self._scale)
 
     def lazy_noise(self, unit: Fraction, generator: np.random.Generator) -> LazyMatrix:
         """Return W1 - W2; c is rounded up."""
@@ -85,7 +77,7 @@ class MatrixLaplace(RealNoiseMechanism):
         return np.asarray(self.noises(generator, 1, grid)[0])
 
     def noises(self, generator: np.random.Generator, count: int, grid: float = 1.0) -> FloatArray:
-        """Return such draws, all at once."""
+        """Return `count` draws of `noise`, all at once."""
         scale, d = self.noise_scale() * grid, self.n_features
         first, second = (wisharts(count, d + 1, scale, d, generator) for _ in range(2))
         if not self.balanced:
@@ -100,7 +92,7 @@ class MatrixLaplace(RealNoiseMechanism):
 
     @property
     def heaviness(self) -> float:
-        """By the second and fourth moments of an entry, in closed form; for independent Wisharts 1/(d + 1).
+        """The kurtosis over that of a normal number, less 1, in closed form; for independent Wisharts 1/(d + 1).
 
         An entry s of W/tr W has 4 E s^2 = n/(p(p+1)) and 16 E s^4 = 3n(n+2)/(p(p+1)(p+2)(p+3)), n = d + 1, and that of
         N is T(s1 - U^(1/p) s2), T from a gamma distribution of shape 2p and U uniform.
@@ -129,7 +121,7 @@ class MatrixLaplace(RealNoiseMechanism):
 
     @property
     def _dimension(self) -> float:
-        """Of the symmetric matrices: p = d(d+1)/2."""
+        """Dimension of the space of symmetric matrices, p = d(d+1)/2."""
         return self.n_features * (self.n_features + 1) / 2
 
     def log_density(self, noise: FloatArray) -> FloatArray:
@@ -158,7 +150,7 @@ class MatrixLaplace(RealNoiseMechanism):
 
     @property
     def excess(self) -> float:
-        """That of the difference of two free Wisharts, d/(2(d+1)): R(g) = ag/(1 - bg^2) with b over a."""
+        """Excess of a difference of two free Wisharts, d/(2(d+1)): R(g) = ag/(1 - bg^2) with b over a."""
         return self.n_features / (2 * (self.n_features + 1))
 
     @property

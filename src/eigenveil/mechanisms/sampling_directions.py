@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from ..accounting.calibration import decimal_above, exact, float_above
 from ..accounting.sensitivity import diagonal_l1
@@ -125,7 +124,7 @@ class Ppca(SamplingMechanism):
 
     @classmethod
     def numerics_in_words(cls) -> str:
-        """Return what the numerics depend on."""
+        """Return the numerics for one component and for more."""
         return f"{Numerics.EXACT.value} for one component, {Numerics.EMPIRICAL.value} for more"
 
     @property
@@ -157,7 +156,6 @@ class Ppca(SamplingMechanism):
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
         """Draw a subspace; under add/remove the number of rows is not released."""
-        del n_rows
         if self.n_components == 1:
             sampler = ExactBingham(ExactMatrix(gram), self._exact_strength / grid)
             return {"directions": sampler.draw(generator)[np.newaxis]}
@@ -168,7 +166,6 @@ class Ppca(SamplingMechanism):
 
     def log_likelihood(self, values: Values, C: FloatArray, n_rows: int) -> FloatArray:
         """Return the exponent of the density; the normalizer is a constant of the data, and left out."""
-        del n_rows
         return np.asarray(self.strength * quadratic_forms(values["directions"], C).sum(axis=1))
 
 
@@ -248,7 +245,7 @@ class EigenvectorSampling(SamplingMechanism):
         return own
 
     def with_epsilon(self, epsilon: float) -> Self:
-        """Return the same mechanism with another epsilon, split in the same way."""
+        """Return a mechanism of another epsilon, split in the same way."""
         if self.epsilons is None:
             return super().with_epsilon(epsilon)
         own = [one * epsilon / self.epsilon for one in self.epsilons]
@@ -262,7 +259,7 @@ class EigenvectorSampling(SamplingMechanism):
 
     @classmethod
     def numerics_in_words(cls) -> str:
-        """Return what the numerics depend on."""
+        """Return the numerics with our constants and with the published ones."""
         return f"{Numerics.EXACT.value}; {Numerics.IDEALIZED.value} with the published constants"
 
     @property
@@ -301,7 +298,7 @@ class EigenvectorSampling(SamplingMechanism):
                 raise CapacityError("The noise at this epsilon does not fit int64; use a larger epsilon.")
 
     def shifts(self, grid: int) -> Mapping[str, int]:
-        """Return how many low bits of the quotients are dropped: the noise scale stays about 2^34 of their integers."""
+        """Return the number of low bits dropped from quotients: the noise scale is then about 2^34 of their units."""
         if self.calibration == "paper":
             return {}
         scale = int(diagonal_l1(self.adjacency) * grid / self._eigenvalue_epsilon)
@@ -309,16 +306,8 @@ class EigenvectorSampling(SamplingMechanism):
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
         """Draw directions, then the variances along them and, with our constants, what they leave of the trace."""
-        if self.calibration == "tight":
-            return {**self._draw_exactly(gram, grid, generator), **self.draw_count(n_rows, grid, generator)}
-        directions, values = self._sampled(gram.astype(np.float64) / grid, generator)
-        return {
-            "directions": integer_directions(directions),
-            "quotients": cut_off(np.rint(values * grid)),
-            **self.draw_count(n_rows, grid, generator),
-        }
-
-    def _draw_exactly(self, gram: IntArray, grid: int, generator: np.random.Generator) -> Integers:
+        if self.calibration == "paper":
+            return {**self._draw_as_published(gram, grid, generator), **self.draw_count(n_rows, grid, generator)}
         matrix, shift = ExactMatrix(gram), 48 + self.shifts(grid)["quotients"]
         directions = exact_directions(matrix, self._exact_strength(grid) / grid, self.n_components, generator)
         values = np.array([value >> shift for value in variances_along(matrix, directions)], dtype=object)
@@ -327,15 +316,26 @@ class EigenvectorSampling(SamplingMechanism):
         return {
             "directions": directions,
             "quotients": cut_off(values + discrete_laplace(scale, values.size, generator)),
+            **self.draw_count(n_rows, grid, generator),
         }
 
-    def _order(self, values: FloatArray, count: int) -> NDArray[np.intp]:
-        return np.argsort(-values[:count], kind="stable")
+    def _draw_as_published(self, gram: IntArray, grid: int, generator: np.random.Generator) -> Integers:
+        """Draw noisy eigenvalues, and all d directions by strengths that depend on them, in floats."""
+        C, epsilon_0 = gram.astype(np.float64) / grid, float(self._eigenvalue_epsilon)
+        eigenvalues = noisy_eigenvalues(C, epsilon_0, generator)
+        if self.epsilons is None:
+            weights = np.sqrt(1 / epsilon_0 + np.maximum(eigenvalues, 0.0))
+            shares = float(self._direction_epsilon) * weights / weights.sum()
+        else:
+            shares = np.array(self.epsilons[1:])
+        directions = sample_directions(C, shares / 4, generator)
+        return {"directions": integer_directions(directions), "quotients": cut_off(np.rint(eigenvalues * grid))}
 
     def directions(self, values: Values) -> FloatArray:
         """Return the sampled directions, by falling noisy variance."""
         drawn = super().directions(values)
-        return np.asarray(drawn[self._order(values["quotients"], len(drawn))][: self.n_components])
+        order = np.argsort(-values["quotients"][: len(drawn)], kind="stable")
+        return np.asarray(drawn[order][: self.n_components])
 
     def variances(self, values: Values, n_rows: int) -> FloatArray:
         """Return the noisy variances of the sampled directions; the other ones share the rest of the trace evenly."""
@@ -373,10 +373,6 @@ class EigenvectorSampling(SamplingMechanism):
         rate = float(self._eigenvalue_epsilon / diagonal_l1(self.adjacency))
         return np.asarray(self.strength * forms.sum(axis=1) - rate * misses) + self.count_log_density(values, n_rows)
 
-    def _sampled(self, C: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Return directions and their noisy variances; with our constants also what these leave of the trace."""
-        return (self._draw_as_published if self.calibration == "paper" else self._draw_tight)(C, generator)
-
     @property
     def strength(self) -> float:
         """The factor of C in the exponent of every direction, with our constants and on a fine grid."""
@@ -393,34 +389,13 @@ class EigenvectorSampling(SamplingMechanism):
         unit = Fraction(2) ** (strength.numerator.bit_length() - strength.denominator.bit_length() - 64)
         return strength // unit * unit
 
-    # In floats: for planning on public matrices, and the published constants.
 
-    def _draw_tight(self, C: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        k = self.n_components
-        directions = _sample_directions(C, np.full(k, self.strength), generator)
-        # The quotients and the rest of the trace are the diagonal of V'CV in a basis of the whole space.
-        quotients = np.einsum("ki,ij,kj->k", directions, C, directions, optimize=True)
-        rest = float(np.trace(C) - quotients.sum())
-        scale = float_above(diagonal_l1(self.adjacency) / self._eigenvalue_epsilon)
-        return directions, np.append(quotients, rest) + generator.laplace(0.0, scale, k + 1)
-
-    def _draw_as_published(self, C: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        epsilon_0 = float(self._eigenvalue_epsilon)
-        eigenvalues = _noisy_eigenvalues(C, epsilon_0, generator)
-        if self.epsilons is None:
-            weights = np.sqrt(1 / epsilon_0 + np.maximum(eigenvalues, 0.0))
-            shares = float(self._direction_epsilon) * weights / weights.sum()
-        else:
-            shares = np.array(self.epsilons[1:])
-        return _sample_directions(C, shares / 4, generator), eigenvalues
-
-
-def _noisy_eigenvalues(C: FloatArray, epsilon_0: float, generator: np.random.Generator) -> FloatArray:
+def noisy_eigenvalues(C: FloatArray, epsilon_0: float, generator: np.random.Generator) -> FloatArray:
     """Return the eigenvalues, largest first, with the published noise."""
     return np.asarray(np.linalg.eigvalsh(C)[::-1] + generator.laplace(0.0, 2 / epsilon_0, C.shape[0]))
 
 
-def _sample_directions(C: FloatArray, strengths: FloatArray, generator: np.random.Generator) -> FloatArray:
+def sample_directions(C: FloatArray, strengths: FloatArray, generator: np.random.Generator) -> FloatArray:
     """Return orthonormal rows, each drawn on the complement of those before it."""
     d = C.shape[0]
     basis = np.eye(d)  # rows span the complement of what was drawn

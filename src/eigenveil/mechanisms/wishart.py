@@ -12,6 +12,7 @@ from ..accounting.calibration import decimal_above, exact, float_above, safe_bou
 from ..errors import InvalidParameterError, truth_value
 from ..guarantee import Adjacency, Assumption, Guarantee, Numerics
 from ..numerics import FloatArray
+from ..sampling.matrices import COARSEST
 from ..sampling.wishart import LazyWishart, wishart
 from .additive import RealNoiseMechanism
 
@@ -180,7 +181,8 @@ class Wishart(RealNoiseMechanism):
         What leaves is rounded, so an eigenvalue below zero by no more than that is none.
         """
         degrees, scale = self.degrees_and_scale
-        rounding = self.n_features * self.grid_width / 2
+        grid_width = self.off_diagonal_sd * 2.0**-COARSEST  # at most, in units of C
+        rounding = self.n_features * grid_width / 2
         eigenvalues = np.linalg.eigvalsh(noise)
         power = (degrees - self.n_features - 1) / 2
         logs = power * np.log(np.maximum(eigenvalues, rounding)) - eigenvalues / (2 * scale)
@@ -208,13 +210,13 @@ class Wishart(RealNoiseMechanism):
 
     @property
     def trace_variance(self) -> float:
-        """That of c times a chi-square of md degrees."""
+        """Variance of c times a chi-square of md degrees."""
         degrees, scale = self.degrees_and_scale
         return 2 * scale**2 * degrees * self.n_features
 
     @property
     def excess(self) -> float:
-        """That of symmetric noise which reaches as far up as a free Wishart: that of the Wishart itself is d/m."""
+        """2.5 d/m: symmetric noise of this excess reaches as far up as a free Wishart, whose own excess is d/m."""
         return 2.5 * self.n_features / self.degrees_and_scale[0]
 
     @property

@@ -374,12 +374,10 @@ class LazyWishart:
 
     def _weights(self, generator: np.random.Generator) -> tuple[list[float], float]:
         """Return the factors of the products, and a relative bound of their errors."""
-        del generator
         return [sign * self.scale for sign in self.signs], 0.0
 
     def _weight_intervals(self, level: int) -> list[Interval]:
         """Return intervals that hold the factors of the products."""
-        del level
         return [Interval.point(sign * self.scale) for sign in self.signs]
 
     def interval(self, i: int, j: int, level: int) -> Interval:

@@ -158,12 +158,10 @@ class LocalMechanism(Mechanism):
 
     def noise_of_many(self, n_clients: int, generator: np.random.Generator) -> IntArray | None:
         """Return the noise of many reports as one sum; None where a report is no sum of row and noise."""
-        del n_clients, generator
         return None
 
     def log_likelihood(self, payloads: ByteArray, ids: ByteArray, row: FloatArray) -> FloatArray | None:
         """Return the log density of reports on one integer row, up to a constant; None where it is not known."""
-        del payloads, ids, row
         return None
 
     # What a server does.

@@ -154,12 +154,10 @@ class UpperTriangleNoise(LocalMechanism):
 
     def _estimated(self, sums: FloatArray, ones: float, n_reports: int) -> FloatArray:
         """Return the mean of the reports."""
-        del ones
         return np.asarray(sums[0] / (self.grid * n_reports))
 
     def variance(self, squared_norm: float = 1.0) -> float:
         """Return the summed variance of all d^2 entries; it does not depend on the row."""
-        del squared_norm
         d = self.n_features
         return d * self.sigma**2 + d * (d - 1) * self.off_diagonal_sd**2
 
