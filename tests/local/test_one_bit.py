@@ -18,6 +18,9 @@ from eigenveil.mechanisms.local.one_bit import NEAR_TOLERANCE
 from statistical.constants import ALPHA
 
 
+TOLERANCE = "eigenveil.mechanisms.local.one_bit.NEAR_TOLERANCE"
+
+
 def one_bit(d, epsilon=1.0, **more):
     return local_mechanism_from({"mechanism": "one_bit", "n_features": d, "epsilon": epsilon, **more})
 
@@ -47,18 +50,19 @@ def near_by_fractions(mechanism, rows, public):
 
 
 @pytest.mark.parametrize(("d", "rank"), [(2, 1), (40, 1), (5, 2), (40, 20)])
-def test_near_is_what_it_says_and_so_is_the_slow_path(d, rank):
+def test_near_is_what_it_says_and_so_is_the_slow_path(d, rank, monkeypatch):
     generator = np.random.default_rng(d)
     mechanism, rows = one_bit(d, rank=rank), integer_rows(1000, d, generator)
     public = public_bases(new_ids(1000, generator), d, rank)
     wanted = near_by_fractions(mechanism, rows, public)
     assert 0 < wanted.mean() < 1
     assert np.array_equal(mechanism.near(rows, public), wanted)
-    assert np.array_equal(mechanism.near(rows, public, tolerance=math.inf), wanted)  # every decision in integers
+    monkeypatch.setattr(TOLERANCE, math.inf)
+    assert np.array_equal(mechanism.near(rows, public), wanted)  # every decision in integers
 
 
 @pytest.mark.parametrize(("d", "rank"), [(3, 1), (6, 3)])
-def test_a_threshold_that_floats_cannot_decide(d, rank):
+def test_a_threshold_that_floats_cannot_decide(d, rank, monkeypatch):
     """At thresholds beside the true square of a cosine the exact order counts, and floats alone get it wrong."""
     generator = np.random.default_rng(0)
     mechanism, rows = one_bit(d, rank=rank), integer_rows(300, d, generator)
@@ -72,7 +76,9 @@ def test_a_threshold_that_floats_cannot_decide(d, rank):
         for threshold in (math.nextafter(nearest, 0), nearest, math.nextafter(nearest, 1)):
             beside = with_threshold(mechanism, threshold)
             assert beside.near(row, basis) == near_by_fractions(beside, row, basis)
-            missed += bool(beside.near(row, basis, tolerance=-1.0) != near_by_fractions(beside, row, basis))
+            with monkeypatch.context() as floats_alone:
+                floats_alone.setattr(TOLERANCE, -1.0)
+                missed += bool(beside.near(row, basis) != near_by_fractions(beside, row, basis))
     assert missed > 10  # the control: without integers many are wrong
     assert NEAR_TOLERANCE < 2.0**-40  # and yet they are asked for once in a trillion
 

@@ -12,7 +12,7 @@ import pytest
 from contract.catalogue import make
 from eigenveil.mechanisms import base, gaussian, laplace, sampling_directions
 from eigenveil.mechanisms.local import LOCAL_MECHANISMS
-from eigenveil.sampling import discrete
+from eigenveil.mechanisms.local import gaussian as local_gaussian
 from eigenveil.sampling.bingham import ExactBingham
 from eigenveil.sampling.wishart import LazyBalancedDifference, LazyFrobenius, LazyWishart, LazyWishartDifference
 from statistical.constants import SIGMAS
@@ -85,7 +85,7 @@ def scales(monkeypatch):
 
     for module, name in (
         (gaussian, "discrete_gaussian"), (laplace, "discrete_laplace"), (base, "discrete_laplace"),
-        (discrete, "discrete_gaussian"),
+        (local_gaussian, "discrete_gaussian"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, note)
     return noted

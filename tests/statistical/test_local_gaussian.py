@@ -37,7 +37,8 @@ def test_noise_of_one_client(name):
     count = N // mechanism.n_entries + 1
     rows = on_grid(protocol, np.full((count, 60), 0.1))
     payloads = mechanism.perturb(rows, new_ids(count, generator), generator)
-    exact = rows[:, mechanism.rows_] * rows[:, mechanism.columns_]
+    i, j = mechanism.triangle
+    exact = rows[:, i] * rows[:, j]
     noise = standardized(mechanism, mechanism._entries(payloads) - exact, 1)
     assert follows(noise, stats.norm.cdf)
     assert not follows(noise * (1 + PERTURB), stats.norm.cdf)
@@ -62,14 +63,12 @@ def test_simulation_has_the_distribution_of_real_clients(name):
     mechanism, generator = mechanism_of(protocol), np.random.default_rng(2)
     rows = generator.standard_normal((n_clients, d)) / 5
     grid = on_grid(protocol, rows)
-    exact = (grid.T @ grid)[mechanism.rows_, mechanism.columns_]
+    exact = (grid.T @ grid)[mechanism.triangle]
     real, drawn = [], []
     for _ in range(repeats):
         payloads = mechanism.perturb(grid, new_ids(n_clients, generator), generator)
-        real.append(
-            mechanism.fold(payloads, np.zeros((0, 16), np.uint8))[0][0][mechanism.rows_, mechanism.columns_] - exact
-        )
-        drawn.append(simulated_totals(protocol, rows, generator).sums[0][mechanism.rows_, mechanism.columns_] - exact)
+        real.append(mechanism.fold(payloads, np.zeros((0, 16), np.uint8))[0][0][mechanism.triangle] - exact)
+        drawn.append(simulated_totals(protocol, rows, generator).sums[0][mechanism.triangle] - exact)
     real, drawn = (standardized(mechanism, np.array(sums), n_clients) for sums in (real, drawn))
     assert real.size > N
     assert follows(real, stats.norm.cdf)

@@ -168,11 +168,11 @@ class LocalMechanism(Mechanism):
 
     @abstractmethod
     def in_range(self, payloads: ByteArray) -> NDArray[np.bool_]:
-        """Return which payloads an honest client could have sent, but for a chance of `HONEST_FAILURE`."""
+        """Return a mask of payloads in range; an honest one fails with probability `HONEST_FAILURE` at most."""
 
     @abstractmethod
     def fold(self, payloads: ByteArray, ids: ByteArray) -> tuple[IntArray, int]:
-        """Return what a block of accepted payloads adds to the sums and to the count of ones."""
+        """Return the sums and the count of ones of a block of accepted payloads."""
 
     def totals_of(self, payloads: ByteArray, ids: ByteArray, n_seeded: int = 0) -> Totals:
         """Return the totals of a block of accepted payloads."""

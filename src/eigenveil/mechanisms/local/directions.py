@@ -22,7 +22,7 @@ from ...accounting.calibration import exact, share_below
 from ...guarantee import Assumption
 from ...numerics import FloatArray, compiled_function
 from ...sampling.discrete import Coin, logistic_coin
-from .base import ByteArray, LocalMechanism, Totals
+from .base import ByteArray, LocalMechanism
 
 # Directions travel as 16-bit integers: the rounding is 1e-5, where a coordinate of the noise is 1/sqrt(d).
 DIRECTION_SCALE = 2**15 - 1
@@ -35,16 +35,6 @@ _SCALED_ROWS = Assumption(
 def squared_norms(rows: FloatArray) -> NDArray[np.int64]:
     """Return the squared norms of integer rows: exact, in any order, since they stay below 2^53."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows), dtype=np.int64)
-
-
-def unit_vector(row: FloatArray) -> FloatArray:
-    """Return the direction of an integer row; the zero row stays."""
-    return np.asarray(row / max(1.0, float(np.linalg.norm(row))))
-
-
-def quantized(directions: FloatArray) -> FloatArray:
-    """Return the integer vectors that stand for unit vectors: pure post-processing."""
-    return np.rint(directions * DIRECTION_SCALE)
 
 
 class DirectionMechanism(LocalMechanism):
@@ -63,10 +53,8 @@ class DirectionMechanism(LocalMechanism):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee assumes."""
-        if self.measures_trace:
-            return ()
-        return (_SCALED_ROWS,)
+        """Assumptions of the guarantee."""
+        return () if self.measures_trace else (_SCALED_ROWS,)
 
     @cached_property
     def trace_coin(self) -> Coin:
@@ -121,33 +109,18 @@ class DirectionMechanism(LocalMechanism):
     def _with_trace_bit(self, body: ByteArray, bits: NDArray[np.bool_]) -> ByteArray:
         return np.hstack([body, bits.astype(np.uint8)[:, None]])
 
-    def _trace_in_range(self, payloads: ByteArray) -> NDArray[np.bool_]:
-        if not self.measures_trace:
-            return np.ones(len(payloads), dtype=bool)
-        return np.asarray(payloads[:, -1] <= 1)
-
     def _ones(self, payloads: ByteArray) -> int:
         return int(np.count_nonzero(payloads[:, -1])) if self.measures_trace else 0
 
-    def _unit_length(self, integers: FloatArray) -> NDArray[np.bool_]:
-        # Each coordinate is rounded by at most 1/2, so the length by at most sqrt(d)/2.
-        slack = math.sqrt(self.n_features) / 2 + 1
-        lengths = np.sqrt(np.einsum("ij,ij->i", integers, integers))
-        return np.asarray(np.abs(lengths - DIRECTION_SCALE) <= slack)
-
-    def trace(self, totals: Totals) -> float:
-        """Return the unbiased estimate of tr A, for rows of norm at most 1."""
-        return self._trace(totals.ones / totals.n_reports)
-
-    def _trace(self, share: float) -> float:
-        """Return the estimate of tr A from the share of ones among the trace bits."""
+    def trace(self, share: float) -> float:
+        """Return the unbiased estimate of tr A, for rows of norm at most 1, from the share of ones among trace bits."""
         return 0.5 + (share - 0.5) / math.tanh(self.trace_epsilon / 2) if self.measures_trace else 1.0
 
     def _estimated(self, sums: FloatArray, ones: float, n_reports: int) -> FloatArray:
         """Return the traceless part of the signal, plus the trace."""
         moment = self._signal(sums / DIRECTION_SCALE**2) / n_reports
         d = self.n_features
-        moment[np.diag_indices(d)] += (self._trace(ones / n_reports) - np.trace(moment)) / d
+        moment[np.diag_indices(d)] += (self.trace(ones / n_reports) - np.trace(moment)) / d
         return moment
 
     def trace_variance(self, squared_norm: float = 1.0) -> float:
@@ -242,7 +215,7 @@ def public_directions(ids: ByteArray, n_features: int) -> FloatArray:
     """
     words = np.frombuffer(_hashed(_DIRECTION, ids, 8 * n_features), dtype="<u8").reshape(len(ids), n_features)
     normals = special.ndtri(((words >> np.uint64(11)) + 0.5) * 2.0**-53)
-    return quantized(normals / np.linalg.norm(normals, axis=1, keepdims=True))
+    return np.asarray(np.rint(normals / np.linalg.norm(normals, axis=1, keepdims=True) * DIRECTION_SCALE))
 
 
 def _hashed(label: bytes, ids: ByteArray, length: int) -> bytes:

@@ -22,7 +22,7 @@ from ...sampling.caps import RoundedDirections, mass_below
 from ...sampling.certified import Interval, exp_interval
 from ...sampling.discrete import Coin
 from .base import ByteArray
-from .directions import DIRECTION_SCALE, DirectionMechanism, unit_vector
+from .directions import DIRECTION_SCALE, DirectionMechanism
 
 
 @dataclass(frozen=True)
@@ -153,14 +153,19 @@ class DoubleCap(DirectionMechanism):
     def log_likelihood(self, payloads: ByteArray, ids: ByteArray, row: FloatArray) -> FloatArray:
         """Return the log density of a direction, with respect to the uniform distribution, and of the trace bit."""
         caps, directions = self.caps, self._integers(payloads) / DIRECTION_SCALE
-        inside = np.square(directions @ unit_vector(row)) > caps.threshold
+        axis = row / max(1.0, float(np.linalg.norm(row)))  # the zero row stays
+        inside = np.square(directions @ axis) > caps.threshold
         kept = np.where(inside, caps.hit / caps.mass, (1 - caps.hit) / (1 - caps.mass))
         bits = payloads[:, -1] if self.measures_trace else None
         return self._log_mixture(row, kept, np.ones(len(kept)), bits)
 
     def in_range(self, payloads: ByteArray) -> NDArray[np.bool_]:
-        """Check that the direction has unit length up to the quantization, which honest ones always have."""
-        return self._unit_length(self._integers(payloads)) & self._trace_in_range(payloads)
+        """Return a mask of payloads whose direction has unit length, up to rounding, and whose trace bit is 0 or 1."""
+        integers = self._integers(payloads)
+        lengths = np.sqrt(np.einsum("ij,ij->i", integers, integers))
+        # Each coordinate is rounded by at most 1/2, so the length by at most sqrt(d)/2.
+        found = np.abs(lengths - DIRECTION_SCALE) <= math.sqrt(self.n_features) / 2 + 1
+        return np.asarray(found & (payloads[:, -1] <= 1) if self.measures_trace else found)
 
     def fold(self, payloads: ByteArray, ids: ByteArray) -> tuple[IntArray, int]:
         """Sum v v' exactly: every partial sum in float64 is an integer below 2^53."""

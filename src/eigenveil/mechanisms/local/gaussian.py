@@ -25,6 +25,7 @@ from ...accounting.calibration import (
 from ...errors import InvalidParameterError
 from ...guarantee import Assumption, Guarantee, Numerics
 from ...numerics import FloatArray, IntArray
+from ...sampling.discrete import discrete_gaussian
 from .base import HONEST_FAILURE, ByteArray, LocalMechanism
 
 _INT32 = 2**31 - 1
@@ -63,25 +64,15 @@ class UpperTriangleNoise(LocalMechanism):
         self.grid = 4.0**self.row_bits
 
     # Large where rows are wide, and of no use to those who only read a release.
-
     @cached_property
-    def _triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows and columns of the entries of the upper triangle, in the order of a report."""
         return np.triu_indices(self.n_features)
-
-    @property
-    def rows_(self) -> NDArray[np.intp]:
-        """The row of every entry of the upper triangle, in the order of a report."""
-        return self._triangle[0]
-
-    @property
-    def columns_(self) -> NDArray[np.intp]:
-        """The column of every entry of the upper triangle."""
-        return self._triangle[1]
 
     @cached_property
     def on_diagonal(self) -> NDArray[np.bool_]:
-        """Which entries of a report lie on the diagonal."""
-        return np.asarray(self.rows_ == self.columns_)
+        """Mask of the entries of a report on the diagonal."""
+        return np.equal(*self.triangle)
 
     @property
     @abstractmethod
@@ -100,9 +91,6 @@ class UpperTriangleNoise(LocalMechanism):
         probabilities differ by a factor within exp(10 n exp(-pi^2 scale^2)) (Kairouz, Liu and Steinke 2021). The scale
         is at least 16 grid units here, so no test can distinguish them.
         """
-        # The package of samplers loads what clients of other mechanisms do not need.
-        from ...sampling.discrete import discrete_gaussian
-
         d, growth = self.n_features, math.sqrt(n_clients) * self.grid
         entries = np.empty(self.n_entries, dtype=np.int64)
         entries[self.on_diagonal] = discrete_gaussian(self.sigma * growth, d, generator)
@@ -116,9 +104,9 @@ class UpperTriangleNoise(LocalMechanism):
 
     def perturb(self, rows: FloatArray, ids: ByteArray, generator: np.random.Generator) -> ByteArray:
         """Return the payloads: the upper triangle of q q' plus noise, for each integer row q."""
-        payloads = np.empty((len(rows), self.payload_bytes), dtype=np.uint8)
+        payloads, (i, j) = np.empty((len(rows), self.payload_bytes), dtype=np.uint8), self.triangle
         for row, payload in zip(rows, payloads, strict=True):
-            exact = (row[self.rows_] * row[self.columns_]).astype(np.int64)
+            exact = (row[i] * row[j]).astype(np.int64)
             noisy = exact + self.noise(1, generator)
             # Cut off at 32 bits after the noise: post-processing, of a chance below 1e-9.
             payload[:] = np.clip(noisy, -_INT32, _INT32).astype("<i4").view(np.uint8)
@@ -126,7 +114,8 @@ class UpperTriangleNoise(LocalMechanism):
 
     def log_likelihood(self, payloads: ByteArray, ids: ByteArray, row: FloatArray) -> FloatArray:
         """Return minus half of the squared noise, each entry in units of its scale."""
-        noise = (self._entries(payloads) - row[self.rows_] * row[self.columns_]) / self.grid
+        i, j = self.triangle
+        noise = (self._entries(payloads) - row[i] * row[j]) / self.grid
         weights = np.where(self.on_diagonal, self.sigma**-2, self.off_diagonal_sd**-2)
         return np.asarray(-0.5 * np.square(noise) @ weights)
 
@@ -145,8 +134,9 @@ class UpperTriangleNoise(LocalMechanism):
     def symmetric(self, entries: IntArray) -> IntArray:
         """Return the symmetric matrix with this upper triangle."""
         matrix = np.zeros((self.n_features, self.n_features), dtype=np.int64)
-        matrix[self.rows_, self.columns_] = entries
-        matrix[self.columns_, self.rows_] = entries
+        i, j = self.triangle
+        matrix[i, j] = entries
+        matrix[j, i] = entries
         return matrix
 
     def _entries(self, payloads: ByteArray) -> NDArray[np.int32]:

@@ -74,18 +74,15 @@ class BitMechanism:
         return mechanisms[best]
 
     @property
-    def bit_variance(self) -> float:
-        """E(y - mass)^2, y the unbiased estimate of B from the randomized bit."""
-        return 1 / (4 * math.sinh(self.epsilon / 2) ** 2) + self.mass * (1 - self.mass)
-
-    @property
     def spread(self) -> float:
         """|P - rank/d I|_F^2 over that of rank 1, which is 1 - 1/d."""
         return self.rank * (self.n_features - self.rank) / (self.n_features - 1)
 
     def variance(self, squared_norm: float = 1.0) -> float:
         """Return E|S - E S|_F^2 of S = (y - mass)(P - rank/d I)/slope."""
-        noise = self.bit_variance * self.spread / self.slope**2
+        # E(y - mass)^2, y the unbiased estimate of B from the randomized bit.
+        bit_variance = 1 / (4 * math.sinh(self.epsilon / 2) ** 2) + self.mass * (1 - self.mass)
+        noise = bit_variance * self.spread / self.slope**2
         return (1 - 1 / self.n_features) * (noise - squared_norm**2)
 
 
@@ -118,7 +115,7 @@ class OneBit(DirectionMechanism):
 
     @property
     def best_rank(self) -> int:
-        """That of least variance, but for what costs more time than it gains."""
+        """The rank of least variance among those whose reports are quick to make."""
         return min(self.largest_rank, WIDEST_BY_DEFAULT) if self.epsilon <= DIRECTION_BEYOND else 1
 
     @cached_property
@@ -136,7 +133,7 @@ class OneBit(DirectionMechanism):
         """The coin that says for a dropped row whether a uniform direction would have been near."""
         return rational_coin(Fraction(self.bit.mass))
 
-    def near(self, rows: FloatArray, bases: FloatArray, tolerance: float = NEAR_TOLERANCE) -> NDArray[np.bool_]:
+    def near(self, rows: FloatArray, bases: FloatArray) -> NDArray[np.bool_]:
         """Return whether rank |V q|^2 > threshold |V|_F^2 |q|^2, for integer rows q and integer public bases V.
 
         Decided in exact integers where floats leave a doubt, so that it is a fact about integers: the same on every
@@ -149,7 +146,7 @@ class OneBit(DirectionMechanism):
         left, right = self.rank * np.square(products).sum(axis=1), threshold * sizes * lengths
         found = left > right
         exactly = Fraction(threshold)
-        for i in np.flatnonzero(np.abs(left - right) <= tolerance * self.rank * right):
+        for i in np.flatnonzero(np.abs(left - right) <= NEAR_TOLERANCE * self.rank * right):
             squares = sum(int(product) ** 2 for product in products[i])
             found[i] = self.rank * squares > exactly * int(sizes[i]) * int(lengths[i])
         return np.asarray(found)
@@ -195,7 +192,7 @@ class OneBit(DirectionMechanism):
         )
 
     def in_range(self, payloads: ByteArray) -> NDArray[np.bool_]:
-        """Check that no bit is set that has no meaning."""
+        """Return a mask of payloads without unused bits."""
         return np.asarray(payloads[:, 0] < (4 if self.measures_trace else 2))
 
     def fold(self, payloads: ByteArray, ids: ByteArray) -> tuple[IntArray, int]:
