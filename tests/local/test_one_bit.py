@@ -17,7 +17,6 @@ from eigenveil.mechanisms.local.directions import public_bases
 from eigenveil.mechanisms.local.one_bit import NEAR_TOLERANCE
 from statistical.constants import ALPHA
 
-
 TOLERANCE = "eigenveil.mechanisms.local.one_bit.NEAR_TOLERANCE"
 
 
