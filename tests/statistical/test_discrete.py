@@ -36,9 +36,9 @@ SOURCES = {
     "seeded": lambda mechanism, scale, size: mechanism(scale, size, seeded_generator(5)),
     "opendp": opendp_draws,
 }
-SCALES = [0.3, 1.0, 7.5]
-# Cells of the Gaussian sampler with no or one integer, one or two, six or seven; 16 divides 48 and all are alike.
-GAUSSIAN_SCALES = [0.45, 3.7, 17.0, 48.0, 100.3]
+SCALES = [0.3, 7.5]
+# Cells of the Gaussian sampler with no or one integer, one or two; 16 divides 48 and all are alike.
+GAUSSIAN_SCALES = [0.45, 17.0, 48.0]
 every_source = pytest.mark.parametrize(
     "draw",
     [
@@ -124,7 +124,7 @@ def test_limits_are_reached_as_often_as_by_geometric_draws(source):
 
 
 def test_limits_that_are_settled_in_decimals_are_reached_as_often(monkeypatch):
-    monkeypatch.setattr(discrete, "TOLERANCE", 1.0)
+    monkeypatch.setattr(discrete, "COIN_TOLERANCE", 1.0)
     limits = np.array([-3, 0, 1, 2, 900])
     assert reached_as_often(limits, 1.5, seeded_generator(9), 1200, by=1.5)
     assert not reached_as_often(limits, 1.5, seeded_generator(9), 1200, by=2.0)
@@ -133,7 +133,7 @@ def test_limits_that_are_settled_in_decimals_are_reached_as_often(monkeypatch):
 @pytest.mark.parametrize("mechanism", [discrete_laplace, geometric, discrete_gaussian])
 def test_coins_settled_in_decimals_have_the_same_distribution(mechanism, monkeypatch):
     """With a tolerance of 1 every coin is undecided, and goes through the exact path."""
-    monkeypatch.setattr(discrete, "TOLERANCE", 1.0)
+    monkeypatch.setattr(discrete, "COIN_TOLERANCE", 1.0)
     sample = mechanism(1.5, 2500, seeded_generator(8))
     assert accepted(sample, mechanism, 1.5)
     assert not accepted(sample, mechanism, 2.0)
@@ -156,7 +156,7 @@ def test_the_exact_path_decides_as_float64_does_wherever_that_is_sure(monkeypatc
         return Fraction(float(gammas[i]))
 
     fast = discrete._falls(gammas, exactly, OneWord())
-    monkeypatch.setattr(discrete, "TOLERANCE", 1.0)
+    monkeypatch.setattr(discrete, "COIN_TOLERANCE", 1.0)
     assert np.array_equal(fast, discrete._falls(gammas, exactly, OneWord()))
 
 
@@ -185,24 +185,23 @@ def words_of(cell):
     return np.flatnonzero(np.equal(lazy.CELL, cell))
 
 
-EVERY_SIZE = [5e-324, 1e-3, 0.3, 1.0, 3.7, 16.0, 100.3, 1e6, 2.0**39, 1e12 / 3, 2.0**57]
+EVERY_SIZE = [5e-324, 0.3, 16.0, 100.3, 1e12 / 3, 2.0**57]
 
 
-@pytest.mark.parametrize("scale", [3.7, 100.3, 1e6, 2.0**39, 1e15])
+@pytest.mark.parametrize("scale", [3.7, 1e15])
 def test_gaussian_coins_settled_in_decimals_fall_as_in_floats(scale, monkeypatch):
     """The same words: not one number differs, where every coin that a prefix leaves open is settled exactly."""
     quick = discrete_gaussian(scale, 20_000, seeded_generator(9))
-    monkeypatch.setattr(discrete, "TOLERANCE", 1.0)
+    monkeypatch.setattr(discrete, "COIN_TOLERANCE", 1.0)
     assert np.array_equal(quick, discrete_gaussian(scale, 20_000, seeded_generator(9)))
 
 
-@pytest.mark.parametrize(("scale", "size"), [pytest.param(0.3, 3500, marks=pytest.mark.heavy), (20.5, 6000)])
-def test_gaussian_coins_have_the_same_distribution_without_prefixes(scale, size, monkeypatch):
-    monkeypatch.setattr(discrete, "TOLERANCE", 1.0)
+def test_gaussian_coins_have_the_same_distribution_without_prefixes(monkeypatch):
+    monkeypatch.setattr(discrete, "COIN_TOLERANCE", 1.0)
     monkeypatch.setattr(lazy, "SURE_BY_WORD", np.zeros_like(lazy.SURE_BY_WORD))
-    sample = discrete_gaussian(scale, size, seeded_generator(10))
-    assert accepted(sample, discrete_gaussian, scale)
-    assert not accepted(sample, discrete_gaussian, 1.2 * scale)
+    sample = discrete_gaussian(20.5, 6000, seeded_generator(10))
+    assert accepted(sample, discrete_gaussian, 20.5)
+    assert not accepted(sample, discrete_gaussian, 1.2 * 20.5)
 
 
 def test_without_coins_the_gaussian_mechanism_is_another(monkeypatch):
@@ -266,7 +265,7 @@ def test_every_integer_is_in_its_cell_and_within_the_bounds_of_its_coin(scale):
             assert mechanism._settled(k, starts[k + 1] - number)[0] == number
 
 
-@pytest.mark.parametrize("scale", [0.3, 3.7, 100.3, 2.0**39, 1e12 / 3, 2.0**57])
+@pytest.mark.parametrize("scale", [0.3, 100.3, 2.0**57])
 def test_the_probability_in_floats_is_as_near_as_the_proof_says(scale):
     mechanism, rng = discrete._GaussianCells(scale, seeded_generator(0)), np.random.default_rng(1)
     numbers = np.unique((rng.random(800) * 8 * scale).astype(np.int64))
@@ -278,7 +277,7 @@ def test_the_probability_in_floats_is_as_near_as_the_proof_says(scale):
         exponent = -(Fraction(number) ** 2) / (2 * discrete._rounded_up(scale) ** 2)
         true = exp_interval(Interval.point(exponent), 40).low * Fraction(lazy.HEIGHT, words_of(k).size)
         worst = max(worst, abs(float(Fraction(chance) - true)))
-    assert worst < 2.0**-49 < discrete.TOLERANCE / 16
+    assert worst < 2.0**-49 < discrete.COIN_TOLERANCE / 16
 
 
 def test_gaussian_scales_beyond_int64_are_refused():
@@ -287,24 +286,19 @@ def test_gaussian_scales_beyond_int64_are_refused():
         discrete_gaussian(2.0**58, 1, seeded_generator(13))
 
 
-@pytest.mark.parametrize("scale", [1e-3, 0.3, 1.0, 7.3, 1e10 / 3, 2.0**50 + 1])
+@pytest.mark.parametrize("scale", [1e-3, 7.3, 2.0**50 + 1])
 def test_scales_are_rounded_up_and_hardly(scale):
     rounded = discrete._rounded_up(scale)
     assert Fraction(scale) <= rounded <= Fraction(scale) * (1 + Fraction(1, 2**38))
 
 
 @every_source
-@pytest.mark.parametrize("scale", [1e6, 1e10, 2.0**45 / 3])
+@pytest.mark.parametrize("scale", [1e6, 2.0**45 / 3])
 def test_large_scales_look_continuous(draw, scale):
     for mechanism, cdf in ((discrete_laplace, scipy.stats.laplace.cdf), (discrete_gaussian, scipy.stats.norm.cdf)):
         sample = draw(mechanism, scale, 20_000) / scale
         assert follows(sample, cdf)
         assert not follows(sample * 1.2, cdf)
-
-
-def test_secure_draws_do_not_repeat():
-    first, second = (discrete_laplace(1e9, 50, secure_generator()) for _ in range(2))
-    assert not np.array_equal(first, second)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])

@@ -10,11 +10,12 @@ from eigenveil.local.wire import unpack
 from eigenveil.mechanisms.local.directions import DIRECTION_SCALE, public_bases
 from eigenveil.mechanisms.local.double_cap import CapMechanism
 from eigenveil.mechanisms.local.one_bit import BitMechanism
+from eigenveil.sampling import caps
 from eigenveil.sampling.caps import LazySines, RoundedDirections, mass_below
 from statistical.constants import ALPHA, PERTURB, N
 from statistical.mechanisms import follows
 
-GRID = [(d, epsilon) for d in (2, 3, 20, 500) for epsilon in (0.1, 1.0, 8.0)]
+GRID = [(2, 0.1), (2, 8.0), (20, 1.0), (500, 0.1), (500, 8.0)]
 Z = float(stats.norm.isf(ALPHA / 2))
 
 
@@ -54,21 +55,14 @@ def squared_cosine_cdf(mechanism: CapMechanism):
     return cdf
 
 
-@pytest.mark.heavy
+@pytest.mark.parametrize("by_intervals", [False, pytest.param(True, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize(("d", "epsilon"), GRID)
-def test_distribution_of_the_sine_by_exact_intervals(d, epsilon):
-    check_the_sine(d, epsilon, 1.0)
-
-
-@pytest.mark.parametrize(("d", "epsilon"), GRID)
-def test_distribution_of_the_sine(d, epsilon):
-    check_the_sine(d, epsilon, 0.0)
-
-
-def check_the_sine(d, epsilon, doubt):
+def test_distribution_of_the_sine(d, epsilon, by_intervals, monkeypatch):
     """Within a cap, by floats and by intervals: v = 1 - t is a Beta((d - 1)/2, 1/2) number below 1 - threshold."""
     mechanism = CapMechanism.best(d, epsilon)
-    sines = LazySines(2_000 if doubt else N, d, mechanism.threshold, np.random.default_rng(1), doubt)
+    if by_intervals:
+        monkeypatch.setattr(caps, "UNIT_ROUNDOFF", 1.0)  # floats are sure of nothing
+    sines = LazySines(2_000 if by_intervals else N, d, mechanism.threshold, np.random.default_rng(1))
 
     def cdf(shape):
         return lambda v: special.betainc(shape, 0.5, v) / special.betainc(shape, 0.5, 1 - mechanism.threshold)
@@ -76,11 +70,11 @@ def check_the_sine(d, epsilon, doubt):
     squares = np.square(sines.value)
     assert squares.max() <= 1 - mechanism.threshold + 1e-12
     assert follows(squares, cdf((d - 1) / 2))
-    assert not follows(squares, cdf((d - 1) / 2 * (1.5 if doubt else 1 + PERTURB)))
+    assert not follows(squares, cdf((d - 1) / 2 * (1.5 if by_intervals else 1 + PERTURB)))
 
 
-@pytest.mark.parametrize("d", [2, 3, 6, pytest.param(41, marks=pytest.mark.heavy)])
-@pytest.mark.parametrize("epsilon", [0.5, pytest.param(3.0, marks=pytest.mark.heavy), 30.0])
+@pytest.mark.parametrize("d", [2, 6])
+@pytest.mark.parametrize("epsilon", [0.5, 30.0])
 def test_floats_and_exact_intervals_tell_the_same_direction(d, epsilon):
     """The integers that floats are sure of are those of intervals around the same real numbers; so are the sines."""
     mechanism, generator, n = CapMechanism.best(d, epsilon), np.random.default_rng(d), 300
@@ -99,22 +93,23 @@ def test_floats_and_exact_intervals_tell_the_same_direction(d, epsilon):
     assert any(found._rounded(index) != found.integers[index].tolist() for index in range(64))
 
 
-def test_few_bits_and_doubts_are_left_to_exact_intervals():
-    found = RoundedDirections(np.full((200, 3), 7.0), np.arange(200) < 100, 0.5, 100, np.random.default_rng(0), doubt=1)
-    assert found.exactly == 200
+def test_few_bits_and_doubts_are_left_to_exact_intervals(monkeypatch):
     sines = LazySines(1, 3, 0.5, np.random.default_rng(0))
     for word in (0, 1, 2**20 - 1):
         assert sines._floats(np.array([word], dtype=np.uint64))[1] == np.inf
     assert sines._floats(np.array([2**20], dtype=np.uint64))[1] < 1e-9
+    monkeypatch.setattr(caps, "UNIT_ROUNDOFF", 1.0)
+    found = RoundedDirections(np.full((200, 3), 7.0), np.arange(200) < 100, 0.5, 100, np.random.default_rng(0))
+    assert found.exactly == 200
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0, 30.0])
-@pytest.mark.parametrize("d", [2, 3, 4, 9, 100, 2001])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("d", [2, 9, 2001])
 def test_the_mass_of_the_caps_is_bounded_from_below(d, epsilon):
     mechanism = CapMechanism.best(d, epsilon)
     assert 1 - 1e-7 < mass_below(d, mechanism.threshold) / mechanism.mass < 1 - 1e-8
     # So the density within the caps is at most e^epsilon times that outside, and hardly less.
-    aim = int(mechanism.aim._sure) / 2**64
+    aim = int(mechanism.aim.sure) / 2**64
     ratio = 1 + aim / (1 - aim) / mechanism.mass
     assert np.exp(epsilon) * (1 - 1e-7) < ratio <= np.exp(epsilon) * (1 - 1e-10)
 
@@ -185,7 +180,7 @@ def test_short_rows_lose_no_privacy():
             assert max(mixtures) / min(mixtures) <= np.exp(epsilon) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("d", "epsilon"), [(d, e) for d in (2, 3, 7, 20, 100, 500) for e in (0.1, 0.5, 1, 2, 4, 8)])
+@pytest.mark.parametrize(("d", "epsilon"), [(d, e) for d in (2, 20, 500) for e in (0.1, 1, 8)])
 def test_alpha_by_quadrature_and_the_best_threshold(d, epsilon):
     """alpha from the integral of t against the two-valued density; no other threshold has a larger one."""
     mechanism = CapMechanism.best(d, epsilon)
@@ -288,10 +283,7 @@ def test_unbiased_with_the_stated_variance(mechanism, d, rank, rows):
     assert abs(errors.mean() * (1 + FLAW[mechanism]) - stated) > Z * spread + 1e-3 * stated
 
 
-@pytest.mark.parametrize(
-    ("d", "rank", "n"),
-    [(2, 1, 20_000), (20, 1, 20_000), (4, 2, 20_000), (7, 3, 20_000), (20, 10, 20_000), (50, 25, 2000)],
-)
+@pytest.mark.parametrize(("d", "rank", "n"), [(2, 1, 20_000), (7, 3, 20_000), (50, 25, 2000)])
 def test_public_subspaces_are_uniform(d, rank, n):
     """|Px|^2 along an axis, along all axes alike and anywhere: it knows no direction."""
     bases = public_bases(new_ids(n, np.random.default_rng(6)), d, rank) / DIRECTION_SCALE
@@ -302,8 +294,8 @@ def test_public_subspaces_are_uniform(d, rank, n):
         assert not follows(inside * (1 + 4 * PERTURB), mechanism)
 
 
-@pytest.mark.parametrize(("d", "rank"), [(2, 1), (20, 1), (100, 1), (5, 2), (20, 7), (100, 50)])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize(("d", "rank"), [(2, 1), (20, 7), (100, 50)])
+@pytest.mark.parametrize("epsilon", [0.1, 8.0])
 def test_one_bit_has_the_least_variance_of_its_kind(d, rank, epsilon):
     mechanism = BitMechanism.best(d, epsilon, rank)
     for factor in (0.7, 0.95, 1.05):
@@ -312,7 +304,7 @@ def test_one_bit_has_the_least_variance_of_its_kind(d, rank, epsilon):
         assert mechanism.variance() >= CapMechanism.best(d, epsilon).variance() * (1 - 1e-9)
 
 
-@pytest.mark.parametrize(("d", "rank"), [(2, 1), (9, 1), (4, 2), (5, 2), (20, 7), (100, 50)])
+@pytest.mark.parametrize(("d", "rank"), [(2, 1), (5, 2), (100, 50)])
 def test_mass_and_slope_of_a_bit_by_quadrature(d, rank):
     """With t = sin^2(angle) the Beta density has no pole: E[B] and E[B (t - rank/d)] = slope (1 - 1/d)."""
     mechanism = BitMechanism.best(d, 1.0, rank)

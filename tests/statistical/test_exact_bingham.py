@@ -33,8 +33,14 @@ def turned(spectrum, seed=4):
     return (matrix + matrix.T) // 2
 
 
-def made(spectrum, concentration, **options):
-    return ExactBingham(ExactMatrix(turned(spectrum)), Fraction(concentration) / SCALE, **options)
+def made(spectrum, concentration):
+    return ExactBingham(ExactMatrix(turned(spectrum)), Fraction(concentration) / SCALE)
+
+
+@pytest.fixture
+def unsure(monkeypatch):
+    """Return a function after which the floats of samplers that were made before decide nothing."""
+    return lambda: monkeypatch.setattr(envelope, "_WIDENED", 2.0**60)
 
 
 def many(sampler, size, generator):
@@ -73,7 +79,7 @@ def circle_ok(drawn, matrix, gap):
     return scipy.stats.kstest(found, cdf).pvalue > ALPHA and abs(z) < Z_LIMIT
 
 
-@pytest.mark.parametrize("concentration", [1, 30, 10**4, 10**8])
+@pytest.mark.parametrize("concentration", [1, 30, 10**8])
 def test_the_distribution_on_the_circle(concentration):
     sampler, generator = made([1.0, 0.2], concentration), np.random.default_rng(concentration)
     gap, matrix = 0.8 * concentration, turned([1.0, 0.2])
@@ -114,7 +120,7 @@ def sphere_distribution(gaps):
     return lambda t: np.interp(t, s, total / total[-1])
 
 
-@pytest.mark.parametrize("concentration", [2, 60, 10**6])
+@pytest.mark.parametrize("concentration", [2, 10**6])
 def test_the_distribution_on_the_sphere(concentration):
     spectrum = [1.0, 0.6, 0.1]
     drawn = many(made(spectrum, concentration), 5000, np.random.default_rng(concentration))
@@ -130,7 +136,7 @@ def test_the_distribution_on_the_sphere(concentration):
     assert abs(miss.sum()) < Z_LIMIT * np.sqrt((miss**2).sum())
 
 
-@pytest.mark.parametrize(("d", "concentration", "control"), [(5, 20, 1.5), (40, 3, 5), (40, 500, 1.5)])
+@pytest.mark.parametrize(("d", "concentration", "control"), [(40, 3, 5), (40, 500, 1.5)])
 def test_quadratic_forms_follow_the_float_sampler(d, concentration, control):
     spectrum = 1 / np.arange(1.0, d + 1)
     matrix = turned(spectrum) / SCALE
@@ -150,9 +156,10 @@ def test_quadratic_forms_follow_the_float_sampler(d, concentration, control):
 # Slow paths.
 
 
-@pytest.mark.parametrize("concentration", [1, 30, 10**5])
-def test_the_distribution_when_every_decision_is_exact(concentration):
-    sampler, generator = made([1.0, 0.2], concentration, widen=np.inf), np.random.default_rng(6)
+@pytest.mark.parametrize("concentration", [1, 10**5])
+def test_the_distribution_when_every_decision_is_exact(concentration, unsure):
+    sampler, generator = made([1.0, 0.2], concentration), np.random.default_rng(6)
+    unsure()
     drawn = np.array([sampler.draw(generator) for _ in range(300)]) * UNIT
     assert sampler.exact_coins == sampler.tried
     assert sampler.exact_roundings == 2 * len(drawn)
@@ -171,7 +178,7 @@ def chain(d, count, generator):
 
 
 @pytest.mark.parametrize("released", [0, 2])
-@pytest.mark.parametrize(("d", "concentration"), [(3, 2), (20, 50), (20, 10**7), (30, 10**12)])
+@pytest.mark.parametrize(("d", "concentration"), [(3, 2), (20, 50), (30, 10**12)])
 def test_floats_and_integers_decide_alike_on_the_same_words(d, concentration, released):
     generator = np.random.default_rng(d)
     sampler = made(np.linspace(1, 0.1, d), concentration)
@@ -190,7 +197,7 @@ def test_floats_and_integers_decide_alike_on_the_same_words(d, concentration, re
 
 
 @pytest.mark.parametrize("released", [0, 2])
-@pytest.mark.parametrize(("d", "concentration"), [(3, 2), (4, 50), (20, 10**6), (60, 10**8)])
+@pytest.mark.parametrize(("d", "concentration"), [(3, 2), (4, 50), (60, 10**8)])
 def test_errors_of_floats_stay_below_their_bounds(d, concentration, released):
     generator = np.random.default_rng(1)
     sampler = made(np.linspace(1, 0.1, d), concentration)
@@ -241,7 +248,7 @@ def distance(exact, floats):
     return np.linalg.norm((np.array(exact) - np.array(fractions(floats))).astype(float))
 
 
-@pytest.mark.parametrize("concentration", [10**2, 10**6, 10**10, 10**14, 10**17])
+@pytest.mark.parametrize("concentration", [10**2, 10**10, 10**17])
 def test_the_certificate_holds_in_exact_arithmetic(concentration):
     d, C = 6, turned([1.0, 0.9, 0.5, 0.3, 0.1, 0.0])
     factor, matrix = Fraction(concentration) / SCALE, ExactMatrix(C)
@@ -303,9 +310,9 @@ def extremes(d, concentrations):
                 assert spread.sum(axis=1).max() < d + 12 * np.sqrt(2 * d) + 30
 
 
-@pytest.mark.parametrize("d", [2, 3, 30])
+@pytest.mark.parametrize("d", [2, 30])
 def test_every_concentration_has_its_certificate(d):
-    extremes(d, (1, 10**3, 10**6, 10**9, 10**12))
+    extremes(d, (1, 10**6, 10**12))
 
 
 @pytest.mark.heavy

@@ -10,6 +10,7 @@ from contract.catalogue import make
 from eigenveil import Adjacency
 from eigenveil.errors import CapacityError
 from eigenveil.mechanisms import MECHANISMS
+from eigenveil.sampling import bingham
 from eigenveil.sampling.bingham import (
     Complement,
     complement_tilt,
@@ -41,20 +42,13 @@ def plane_transform(pair, strength):
 
 
 @pytest.mark.parametrize(
-    ("strength", "widen", "size"),
-    [
-        (0.5, 1, 500),
-        pytest.param(20, 1, 500, marks=pytest.mark.heavy),
-        pytest.param(10**5, 1, 500, marks=pytest.mark.heavy),
-        (3, np.inf, 150),
-    ],
+    ("strength", "size"), [(0.5, 500), (3, 150), pytest.param(10**5, 500, marks=pytest.mark.heavy)]
 )
-def test_the_second_direction_has_its_distribution_given_the_first(strength, widen, size):
+def test_the_second_direction_has_its_distribution_given_the_first(strength, size, monkeypatch):
+    if strength == 3:  # floats decide nothing
+        monkeypatch.setattr(bingham, "_WIDENED", 2.0**60)
     generator = np.random.default_rng(int(2 * strength))
-    drawn = [
-        exact_directions(ExactMatrix(C), Fraction(strength) / GRID, 2, generator, widen=widen) * UNIT
-        for _ in range(size)
-    ]
+    drawn = [exact_directions(ExactMatrix(C), Fraction(strength) / GRID, 2, generator) * UNIT for _ in range(size)]
     found = [plane_transform(pair, strength) for pair in drawn]
     assert scipy.stats.kstest(found, "uniform").pvalue > ALPHA
     wrong = [plane_transform(pair, 4 * strength + 4) for pair in drawn]

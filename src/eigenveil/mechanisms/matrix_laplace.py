@@ -12,7 +12,7 @@ from ..accounting.sensitivity import nuclear
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray
 from ..sampling.matrices import LazyMatrix
-from ..sampling.wishart import LazyBalancedDifference, LazyWishartDifference, wisharts
+from ..sampling.wishart import LazyBalancedDifference, LazyWishartDifference, wishart
 from .additive import RealNoiseMechanism
 
 
@@ -79,7 +79,7 @@ class MatrixLaplace(RealNoiseMechanism):
     def noises(self, generator: np.random.Generator, count: int, grid: float = 1.0) -> FloatArray:
         """Return `count` draws of `noise`, all at once."""
         scale, d = self.noise_scale() * grid, self.n_features
-        first, second = (wisharts(count, d + 1, scale, d, generator) for _ in range(2))
+        first, second = (wishart(d + 1, scale, d, generator, count) for _ in range(2))
         if not self.balanced:
             return first - second
         traces = np.trace(first, axis1=1, axis2=2), np.trace(second, axis1=1, axis2=2)

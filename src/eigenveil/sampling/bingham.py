@@ -475,11 +475,6 @@ class Complement:
         self.width = width
         self.chain: list[Reflection] = []
 
-    @property
-    def dimension(self) -> int:
-        """Number of directions that are left."""
-        return self.width - len(self.chain)
-
     def leave_out(self, direction: IntArray) -> Reflection:
         """Take a released direction out of the complement and return the reflection that does it."""
         numbers, scale = [int(x) for x in direction], 1
@@ -576,8 +571,6 @@ class ExactBingham:
         c.
     complement : Complement, optional
         Where M acts: what is drawn is turned from there to the whole space before it is rounded.
-    widen : float
-        For tests: multiplies every error bound of the floats, so that more is decided exactly. Infinity decides all.
 
     Attributes
     ----------
@@ -592,17 +585,8 @@ class ExactBingham:
     True
     """
 
-    exact_coins: int
-    exact_roundings: int
-    matrix: ExactMatrix
-    factor: Fraction
-    widen: float
-    tried: int
-
-    def __init__(
-        self, matrix: ExactMatrix, factor: Fraction, complement: Complement | None = None, *, widen: float = 1.0
-    ) -> None:
-        self.matrix, self.factor, self.widen = matrix, factor, widen
+    def __init__(self, matrix: ExactMatrix, factor: Fraction, complement: Complement | None = None) -> None:
+        self.matrix, self.factor = matrix, factor
         self.complement: Complement = Complement(matrix.width) if complement is None else complement
         self.width: int = matrix.width
         self.tried = self.exact_coins = self.exact_roundings = 0
@@ -653,9 +637,9 @@ class ExactBingham:
                 x, squared, lengths, norm_error / norm, missed / length
             )
             chance = np.exp(np.minimum(log_chance, 0.0))
-            wide = error * self.widen  # where it is large floats know nothing, not even that a chance is small
-            known = chance * (np.expm1(np.minimum(wide, 50.0)) + 2.0**-48) + 2.0**-52
-            tolerance = np.where(wide < 50.0, known, math.inf)
+            known = chance * (np.expm1(np.minimum(error, 50.0)) + 2.0**-48) + 2.0**-52
+            # Where the error is large floats know nothing, not even that a chance is small.
+            tolerance = np.where(error < 50.0, known, math.inf)
         return Proposals(normals, words, y, chance, tolerance, norm, norm_error, length, missed)
 
     def _by_quotient(
@@ -701,7 +685,7 @@ class ExactBingham:
         with np.errstate(all="ignore"):
             scaled = y * (2.0**DIRECTION_BITS / norm)
             relative = 1.01 * norm_error / norm + rounding_of_sum(self.width + 6)
-            error = (2.0**DIRECTION_BITS * (errors / norm) * 1.01 + np.abs(scaled) * relative + 2.0**-900) * self.widen
+            error = 2.0**DIRECTION_BITS * (errors / norm) * 1.01 + np.abs(scaled) * relative + 2.0**-900
             nearest = np.rint(scaled)
             sure = (np.abs(scaled - nearest) < 0.5 - error) & (norm_error < 0.001 * norm)
         result: IntArray = np.where(sure, nearest, 0.0).astype(np.int64)
@@ -802,9 +786,7 @@ NORM_SQUARED: int = 4**DIRECTION_BITS
 """The square of a direction's length, in its integers."""
 
 
-def exact_directions(
-    matrix: ExactMatrix, factor: Fraction, count: int, generator: np.random.Generator, *, widen: float = 1.0
-) -> IntArray:
+def exact_directions(matrix: ExactMatrix, factor: Fraction, count: int, generator: np.random.Generator) -> IntArray:
     """Return directions as integers of 2⁻²⁴, each drawn from exp(factor·uᵀMu) on the complement of the earlier ones.
 
     The complement is that of the rounded directions, so it is public. On it the matrix is known by its reflection,
@@ -817,11 +799,11 @@ def exact_directions(
     True
     """
     complement = Complement(matrix.width)
-    drawn = [ExactBingham(matrix, factor, widen=widen).draw(generator)]
+    drawn = [ExactBingham(matrix, factor).draw(generator)]
     while len(drawn) < count:
         reflection = complement.leave_out(drawn[-1])
         matrix = matrix.reflected(reflection.vector).without_first()
-        drawn.append(ExactBingham(matrix, factor, complement, widen=widen).draw(generator))
+        drawn.append(ExactBingham(matrix, factor, complement).draw(generator))
     return np.array(drawn)
 
 

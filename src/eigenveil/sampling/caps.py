@@ -8,7 +8,6 @@ real direction, and what is proved for real directions holds for them. docs/rese
 import math
 from fractions import Fraction
 from functools import reduce
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +57,6 @@ class LazySines:
     size, n_features : int
     threshold : float
     generator : numpy.random.Generator
-    doubt : float
-        Added to the errors of floats when they decide; 1 leaves everything to exact intervals, as tests do.
 
     Attributes
     ----------
@@ -68,14 +65,7 @@ class LazySines:
         No entry is farther from its number. Infinite where floats say nothing.
     """
 
-    value: FloatArray
-    error: FloatArray
-    cosine: FloatArray
-    cosine_error: FloatArray
-
-    def __init__(
-        self, size: int, n_features: int, threshold: float, generator: np.random.Generator, doubt: float = 0.0
-    ) -> None:
+    def __init__(self, size: int, n_features: int, threshold: float, generator: np.random.Generator) -> None:
         self._power, self._threshold, self._generator = n_features - 1, threshold, generator
         self._word = np.empty(size, np.uint64)
         self._uniform: dict[int, LazyUniform] = {}
@@ -89,7 +79,7 @@ class LazySines:
             self.cosine_error[pending] = cosine_error = (1.1 * sine * error + 2 * UNIT_ROUNDOFF) / cosine
             chance, uniform = math.sqrt(threshold) / cosine, coins * 2.0**-64
             kept = uniform < chance
-            sure = np.abs(uniform - chance) > 1.1 * chance * cosine_error / cosine + 8 * UNIT_ROUNDOFF + doubt
+            sure = np.abs(uniform - chance) > 1.1 * chance * cosine_error / cosine + 8 * UNIT_ROUNDOFF
             for j in np.flatnonzero(~sure):
                 kept[j] = self._kept(int(pending[j]), LazyUniform(int(coins[j]), 64, generator))
             pending = pending[~kept]
@@ -139,8 +129,6 @@ class RoundedDirections:
     scale : int
         What stands for 1 in the integers.
     generator : numpy.random.Generator
-    doubt : float
-        Added to the errors of floats when they decide; 1 leaves everything to exact intervals, as tests do.
 
     Attributes
     ----------
@@ -156,8 +144,6 @@ class RoundedDirections:
     True
     """
 
-    integers: NDArray[Any]
-
     def __init__(
         self,
         rows: FloatArray,
@@ -165,12 +151,11 @@ class RoundedDirections:
         threshold: float,
         scale: int,
         generator: np.random.Generator,
-        doubt: float = 0.0,
     ) -> None:
         n, d = rows.shape
         self._rows, self._scale = rows, scale
         self._place = {int(index): place for place, index in enumerate(np.flatnonzero(aimed))}
-        self._sines = LazySines(len(self._place), d, threshold, generator, doubt)
+        self._sines = LazySines(len(self._place), d, threshold, generator)
         self._minus = generator.integers(0, 2, len(self._place)).astype(bool)
         self._normals = LazyNormals(n * d, generator)
         z = self._normals.value.reshape(-1, d)
@@ -181,8 +166,8 @@ class RoundedDirections:
             errors = 4 * math.sqrt(d) * self._normals.error / lengths + (d + 8) * UNIT_ROUNDOFF
             points[aimed], errors[aimed] = self._points_in_caps(rows[aimed], z[aimed])
             points *= scale
-            self.integers = np.rint(points)
-            sure = np.abs(points - self.integers) < 0.5 - (scale * (errors + 2 * UNIT_ROUNDOFF) + doubt)[:, None]
+            self.integers: FloatArray = np.rint(points)
+            sure = np.abs(points - self.integers) < 0.5 - (scale * (errors + 2 * UNIT_ROUNDOFF))[:, None]
         open_ = np.flatnonzero(~sure.all(axis=1))
         self.exactly: int = open_.size
         for index in open_:

@@ -372,7 +372,10 @@ class ExactMatrix:
             for x, y in zip(v, image, strict=True)
         ]
         carry = np.zeros(self.whole.shape, dtype=np.int64)
-        limbs = _vector_limbs(p)
+        # As limbs of 20 bits, least first, the last one signed; at least four.
+        places = max(4, -(-max(x.bit_length() for x in p) // LIMB))
+        limbs = [np.array([(x >> (LIMB * i)) & _MASK for x in p]) for i in range(places - 1)]
+        limbs.append(np.array([x >> (LIMB * (places - 1)) for x in p]))
         outer = [np.multiply.outer(vector, limb) for limb in limbs]
         terms: list[IntArray] = [product + product.T for product in outer]
         for low in terms[:2]:
@@ -387,10 +390,3 @@ class ExactMatrix:
     def without_first(self) -> Self:
         """Return the matrix without its first row and column."""
         return type(self)(self.whole[1:, 1:], None if self.fraction is None else self.fraction[1:, 1:])
-
-
-def _vector_limbs(numbers: list[int]) -> list[IntArray]:
-    """Return integers as limbs of 20 bits, least first, the last one signed; at least four."""
-    count = max(4, -(-max(x.bit_length() for x in numbers) // LIMB))
-    cut = [np.array([(x >> (LIMB * i)) & _MASK for x in numbers]) for i in range(count - 1)]
-    return [*cut, np.array([x >> (LIMB * (count - 1)) for x in numbers])]

@@ -17,9 +17,7 @@ from ..errors import InvalidParameterError, integer_between, positive_number
 from ..numerics import FloatArray, IntArray
 from . import lazy
 from .certified import Interval, exp_interval
-from .lazy import FIRST_DIGITS, LazyUniform, random_words
-
-_WORD = 64
+from .lazy import COIN_TOLERANCE, FIRST_DIGITS, LazyUniform, random_words
 
 
 class Coin:
@@ -29,13 +27,11 @@ class Coin:
     ----------
     chance : callable
         Returns an interval that holds the probability, to as many digits as it is asked for.
-    bits : int
-        How many bits of a word are looked at first. Tests take few, so that most tosses need more.
 
     Attributes
     ----------
-    undecided : int
-        How many tosses the first bits have left open.
+    sure, never : numpy.uint64
+        A toss falls if its first 64 bits are below `sure`, and does not if they are above `never`.
 
     Examples
     --------
@@ -44,27 +40,21 @@ class Coin:
     True
     """
 
-    undecided: int
-
-    def __init__(self, chance: Callable[[int], Interval], *, bits: int = _WORD) -> None:
-        self._chance, self._bits = lru_cache(maxsize=64)(chance), bits
-        known = self._chance(FIRST_DIGITS)
-        most = 2**bits - 1
-        # Below the first of these words the number is below the probability, above the second it is not.
-        self._sure, self._never = (np.uint64(min(most, (end * 2**bits).__floor__())) for end in known)
-        self.undecided = 0
+    def __init__(self, chance: Callable[[int], Interval]) -> None:
+        self._chance = lru_cache(maxsize=64)(chance)
+        ends = self._chance(FIRST_DIGITS)
+        self.sure, self.never = (np.uint64(min(2**64 - 1, (end * 2**64).__floor__())) for end in ends)
 
     def toss(self, size: int, generator: np.random.Generator) -> NDArray[np.bool_]:
         """Return `size` independent tosses."""
-        words = random_words(generator, size) >> np.uint64(_WORD - self._bits)
-        fallen = words < self._sure
-        for i in np.flatnonzero((words >= self._sure) & (words <= self._never)):
-            self.undecided += 1
-            fallen[i] = LazyUniform(int(words[i]), self._bits, generator).below(self._chance)
+        words = random_words(generator, size)
+        fallen = words < self.sure
+        for i in np.flatnonzero((words >= self.sure) & (words <= self.never)):
+            fallen[i] = LazyUniform(int(words[i]), 64, generator).below(self._chance)
         return np.asarray(fallen)
 
 
-def logistic_coin(epsilon: Fraction, *, bits: int = _WORD) -> Coin:
+def logistic_coin(epsilon: Fraction) -> Coin:
     """Return the coin of randomized response, which answers truthfully with probability 1/(1 + exp(-epsilon)).
 
     Truth and lie then have the odds exp(epsilon), exactly (Warner 1965).
@@ -75,10 +65,10 @@ def logistic_coin(epsilon: Fraction, *, bits: int = _WORD) -> Coin:
     True
     """
     one = Interval.point(1)
-    return Coin(lambda digits: one / (one + exp_interval(Interval.point(-epsilon), digits)), bits=bits)
+    return Coin(lambda digits: one / (one + exp_interval(Interval.point(-epsilon), digits)))
 
 
-def rational_coin(chance: Fraction, *, bits: int = _WORD) -> Coin:
+def rational_coin(chance: Fraction) -> Coin:
     """Return the coin of a rational probability.
 
     Examples
@@ -86,12 +76,9 @@ def rational_coin(chance: Fraction, *, bits: int = _WORD) -> Coin:
     >>> bool(rational_coin(Fraction(0)).toss(1000, np.random.default_rng(0)).any())
     False
     """
-    return Coin(lambda digits: Interval.point(chance), bits=bits)
+    return Coin(lambda digits: Interval.point(chance))
 
 
-# Far above the rounding of a uniform word (2^-53) and of the probabilities below (2^-49 at most;
-# docs/research/samplers.md), far below what would make exact decisions frequent.
-TOLERANCE = 2.0**-44
 # Scales are rounded up to this many bits, so that all integers below stay inside int64.
 _SCALE_BITS = 40
 _LARGEST_SCALE = 2.0**57  # 64 standard deviations are within int64
@@ -224,7 +211,7 @@ class _GaussianCells:
         uniform = (prefix + more * 2.0**-64) * 2.0**-_PREFIX
         chance = self.float_chance(cell, out.take(at))
         kept = uniform < chance
-        for j in ((np.abs(uniform - chance) <= TOLERANCE) | (cell == lazy.TABLE_CELLS)).nonzero()[0]:
+        for j in ((np.abs(uniform - chance) <= COIN_TOLERANCE) | (cell == lazy.TABLE_CELLS)).nonzero()[0]:
             number, factor = self._settled(int(cell[j]), int(from_end[at[j]]))
             uniform_number = LazyUniform((int(prefix[j]) << 64) | int(more[j]), _PREFIX + 64, self._generator)
             kept[j] = number is not None and uniform_number.below(self.chance(number, factor))
@@ -249,9 +236,10 @@ class _GaussianCells:
 
 
 def _magnitudes(scale: Fraction, wanted: int, generator: np.random.Generator) -> IntArray:
-    """Draw about `wanted` integers x >= 0 with probability proportional to exp(-x/scale), scale a/b: ⌊(u + a v)/b⌋.
+    """Draw about `wanted` integers x >= 0 with probability proportional to exp(-x/scale).
 
-    u is uniform below a and kept with probability exp(-u/a), v is geometric with ratio 1/e. b is a power of 2.
+    With scale = a/b, b a power of 2, each is ⌊(u + a v)/b⌋: u is uniform below a and kept with probability exp(-u/a), v
+    is geometric with ratio 1/e.
     """
     a, b = scale.numerator, scale.denominator
     u = generator.integers(0, a, 2 * wanted + 16)
@@ -272,15 +260,15 @@ def _geometric(size: int, generator: np.random.Generator) -> IntArray:
     words = random_words(generator, size)
     uniform = words * 2.0**-64
     # What is near zero is undecided, and not asked for its logarithm.
-    logs = np.maximum(uniform, TOLERANCE)
+    logs = np.maximum(uniform, COIN_TOLERANCE)
     np.log(logs, out=logs)
     result: IntArray = np.negative(logs, out=logs).astype(np.int64)
     # As is a word that is near one of the two powers of 1/e around it.
-    near = uniform < TOLERANCE
+    near = uniform < COIN_TOLERANCE
     for powers in (_POWERS, _POWERS[1:]):
         powers.take(result, out=logs, mode="clip")
         logs -= uniform
-        near |= np.abs(logs, out=logs) <= TOLERANCE
+        near |= np.abs(logs, out=logs) <= COIN_TOLERANCE
     for i in near.nonzero()[0]:
         uniform_number = LazyUniform(int(words[i]), 64, generator)
         j = 0
@@ -296,7 +284,7 @@ def _falls(gamma: FloatArray, exactly: Callable[[int], Fraction], generator: np.
     below = np.exp(-gamma)
     below -= words * 2.0**-64
     result = below > 0
-    for i in (np.abs(below, out=below) <= TOLERANCE).nonzero()[0]:
+    for i in (np.abs(below, out=below) <= COIN_TOLERANCE).nonzero()[0]:
         result[i] = LazyUniform(int(words[i]), 64, generator).below(_below_exp(exactly(int(i))))
     return result
 

@@ -72,8 +72,12 @@ Coins = tuple[NDArray[np.int64], NDArray[np.uint16]]
 DIGITS, UNIT_BITS = 47, 51
 _DIGITS_MASK = np.uint64(2**DIGITS - 1)
 _BESIDE_CELL, _BEFORE_SIGN = np.uint64(64 - CELL_BITS), np.uint64(CELL_BITS)
-# Floats decide a coin where they differ by more: z is within 3·2⁻⁵¹, its exponential within 2⁻⁴⁸ of the truth.
 COIN_TOLERANCE = 2.0**-44
+"""Floats decide a coin where they differ by more from its probability.
+
+Far above the rounding of a uniform word (2⁻⁵³) and of probabilities in floats (2⁻⁴⁸ at most), and far below what would
+make exact decisions frequent: docs/research/samplers.md.
+"""
 FIRST_DIGITS = 40
 """Of the first comparison with a probability: its first 64 bits are 20 of them."""
 _CHUNK = 2**17  # words; shorter pieces leave threads waiting for the interpreter
@@ -108,9 +112,6 @@ class LazyUniform:
     >>> number.bits
     65
     """
-
-    value: int
-    bits: int
 
     def __init__(self, value: int, bits: int, generator: np.random.Generator) -> None:
         self.value, self.bits, self._generator = value, bits, generator
@@ -159,13 +160,10 @@ class LazyNormals:
     True
     """
 
-    value: FloatArray
-    exact_coins: int
-
     def __init__(self, size: int, generator: np.random.Generator) -> None:
         self._generator = generator
         self._word = np.empty(size, np.uint64)
-        self.value = np.empty(size)
+        self.value: FloatArray = np.empty(size)
         self._further: dict[int, tuple[int, int]] = {}  # by index: how many bits were drawn, and which
         self._far_cell: dict[int, int] = {}
         self.exact_coins = 0

@@ -16,7 +16,6 @@ has to be positive definite on the complement only, and a negative β follows A'
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -99,8 +98,6 @@ class _Envelope:
 class ColumnKernel:
     """Rotate the columns at random, then redraw one of them exactly, given the others."""
 
-    lowest: Any
-
     def __init__(self, gaps: FloatArray, k: int) -> None:
         self.gaps = gaps
         self.dimension: int = gaps.size - k + 1
@@ -108,7 +105,7 @@ class ColumnKernel:
         # best β lies between the β of either. At the upper end D is positive: a β that always works.
         head, tail = gaps[: self.dimension], gaps[k - 1 :]
         self.highest: float = envelope_width(head)
-        self.lowest = min(envelope_width(tail - tail[0]) - 2.0 * tail[0], self.highest)
+        self.lowest: float = min(envelope_width(tail - tail[0]) - 2.0 * tail[0], self.highest)
 
     def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Return the next states of all chains."""
@@ -170,7 +167,15 @@ class PlaneKernel:
 
     def __init__(self, gaps: FloatArray) -> None:
         self.gaps = gaps
-        self.rounds = _tournament(gaps.size)
+        # Rounds of disjoint pairs, as of a tournament: all but one move round a table, and every two meet once.
+        d, seats = gaps.size, gaps.size + gaps.size % 2
+        table = np.arange(seats)
+        self.rounds: list[tuple[NDArray[np.intp], NDArray[np.intp]]] = []
+        for _ in range(seats - 1):
+            left, right = table[: seats // 2], table[: seats // 2 - 1 : -1]
+            playing = (left < d) & (right < d)
+            self.rounds.append((left[playing], right[playing]))
+            table = np.concatenate([table[:1], table[-1:], table[1:-1]])
 
     def update(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Return the next states of all chains.
@@ -193,18 +198,6 @@ class PlaneKernel:
             cosine, sine = np.cos(angle)[:, :, np.newaxis], np.sin(angle)[:, :, np.newaxis]
             states[:, i], states[:, j] = cosine * x + sine * y, cosine * y - sine * x
         return states
-
-
-def _tournament(players: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Return rounds of disjoint pairs where every two players meet once: all but one move round a table."""
-    seats = players + players % 2
-    table, rounds = np.arange(seats), []
-    for _ in range(seats - 1):
-        left, right = table[: seats // 2], table[: seats // 2 - 1 : -1]
-        playing = (left < players) & (right < players)
-        rounds.append((left[playing], right[playing]))
-        table = np.concatenate([table[:1], table[-1:], table[1:-1]])
-    return rounds
 
 
 class BlockKernel:

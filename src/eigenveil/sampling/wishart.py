@@ -22,12 +22,14 @@ from .certified import (
     sqrt_interval,
     weighted_grams,
 )
-from .lazy import FIRST_DIGITS, UNIT_BITS, LazyNormals, LazyUniform, random_word, random_words
+from .lazy import COIN_TOLERANCE, FIRST_DIGITS, UNIT_BITS, LazyNormals, LazyUniform, random_word, random_words
 from .matrices import below, mirror_upper
 from .randomness import check_generator
 
 
-def wishart(degrees: float, scale: float, n_features: int, generator: np.random.Generator) -> FloatArray:
+def wishart(
+    degrees: float, scale: float, n_features: int, generator: np.random.Generator, size: int | None = None
+) -> FloatArray:
     """Draw W from the Wishart distribution with `degrees` degrees of freedom and scale matrix scale·I.
 
     Parameters
@@ -40,11 +42,13 @@ def wishart(degrees: float, scale: float, n_features: int, generator: np.random.
         d, the side of W.
     generator : numpy.random.Generator
         The source of randomness.
+    size : int, optional
+        The number of independent draws. By default one, returned without a leading axis.
 
     Returns
     -------
-    ndarray of shape (n_features, n_features)
-        A positive definite matrix, symmetric to the last bit.
+    ndarray of shape (n_features, n_features) or (size, n_features, n_features)
+        Positive definite matrices, symmetric to the last bit.
 
     Notes
     -----
@@ -59,23 +63,13 @@ def wishart(degrees: float, scale: float, n_features: int, generator: np.random.
     >>> W.shape, bool((W == W.T).all()), bool((np.linalg.eigvalsh(W) > 0).all())
     ((3, 3), True, True)
     """
-    return np.asarray(wisharts(1, degrees, scale, n_features, generator)[0])
-
-
-def wisharts(count: int, degrees: float, scale: float, n_features: int, generator: np.random.Generator) -> FloatArray:
-    """Draw several independent Wishart matrices at once, which is quicker for small ones.
-
-    Examples
-    --------
-    >>> wisharts(5, 4.5, 2.0, 3, np.random.default_rng(0)).shape
-    (5, 3, 3)
-    """
     check_generator(generator)
     d = integer_between("n_features", n_features, 1)
     scale = positive_number("scale", scale)
     degrees = positive_number("degrees", degrees)
     if degrees <= d - 1:
         raise InvalidParameterError("degrees must be above n_features - 1, else the distribution has no density.")
+    count = 1 if size is None else integer_between("size", size, 1)
     factors = generator.standard_normal((count, d, d))
     np.copyto(factors, 0.0, where=below(d).T)
     np.einsum("nii->ni", factors)[...] = np.sqrt(generator.chisquare(degrees - np.arange(d), (count, d)))
@@ -83,14 +77,12 @@ def wisharts(count: int, degrees: float, scale: float, n_features: int, generato
     products: FloatArray = factors @ factors.swapaxes(1, 2)
     # BLAS may sum the two triangles in different orders; the lower one is mirrored, so symmetry is exact.
     mirror_upper(products.swapaxes(1, 2))
-    return products
+    return products[0] if size is None else products
 
 
 _CENTRE_BITS = 20  # of the public numbers, after the point
 PROPOSALS = 8
 """For every root: 7 of 10 are kept, so that all being refused is rare."""
-# Floats decide a coin where they differ by more, beside the error of the exponent.
-COIN_TOLERANCE = 2.0**-44
 
 
 class LazyChis:
@@ -122,16 +114,12 @@ class LazyChis:
     True
     """
 
-    value: FloatArray
-    error: float
-    exact_coins: int
-
     def __init__(
         self, degrees: NDArray[np.int64], generator: np.random.Generator, normals: LazyNormals | None = None
     ) -> None:
         self._generator, self._powers = generator, degrees - 1
         self._centre = np.rint(np.sqrt(self._powers) * 2.0**_CENTRE_BITS).astype(np.int64)  # in units of 2^-20
-        self.value = np.empty(degrees.size)
+        self.value: FloatArray = np.empty(degrees.size)
         self._drawn: list[LazyNormals] = []
         self._round, self._place = (np.empty(degrees.size, np.intp) for _ in range(2))
         self.exact_coins, self.error = 0, 0.0
@@ -160,7 +148,7 @@ class LazyChis:
         log = np.log(ratio)
         chance = np.exp(np.minimum(power * (log + (1 - ratio)), 0.0))
         shift = normals.error / positive + 4 * UNIT_ROUNDOFF
-        # Of the exponent; it is at most 0, and so this is more than the error of the probability.
+        # The error of the exponent; it is at most 0, and so this is more than the error of the probability.
         error = 2 * power * (shift * (1 + ratio) + 16 * UNIT_ROUNDOFF * (1 + ratio + np.abs(log)))
         uniform = words * 2.0**-64
         kept = (x > 0) & (uniform < chance)
@@ -215,8 +203,6 @@ class LazyTriangle:
     error : float
         No entry of `value` is farther from its number.
     """
-
-    columns: int
 
     def __init__(self, starts: list[int], columns: int, normals: LazyNormals, roots: LazyChis, which: int) -> None:
         d, self.columns = len(starts) - 1, columns
@@ -340,11 +326,6 @@ class LazyWishart:
     True
     """
 
-    d: int
-    degrees: int
-    scale: float
-    value: FloatArray
-
     signs: tuple[int, ...] = (1,)
 
     def __init__(self, n_features: int, degrees: int, scale: float, generator: np.random.Generator) -> None:
@@ -434,12 +415,10 @@ class LazyBalancedDifference(LazyWishartDifference):
             level += 1
             first, second = (norm.interval(level) for norm in self._norms)
         one, scale = Interval.point(1), Interval.point(self._sign * Fraction(self.scale))
-        return [scale * (one + second / first), Interval.point(-1) * scale * self._shrinkage() * (one + first / second)]
-
-    def _shrinkage(self) -> Interval:
-        """Return an interval that holds U^(1/p), the ratio of the smaller trace to the larger."""
+        # U^(1/p), the ratio of the smaller trace to the larger.
         exponent = Fraction(2, self.d * (self.d + 1))
-        return power_interval(self._uniform.interval, exponent, 20 + self._uniform.bits // 3)
+        share = power_interval(self._uniform.interval, exponent, 20 + self._uniform.bits // 3)
+        return [scale * (one + second / first), Interval.point(-1) * scale * share * (one + first / second)]
 
 
 class LazyFrobenius:
@@ -464,9 +443,6 @@ class LazyFrobenius:
     True
     """
 
-    value: FloatArray
-    scale: float
-
     def __init__(self, n_features: int, scale: float, generator: np.random.Generator) -> None:
         d, self.scale = n_features, scale
         numbers = d * (d + 1) // 2
@@ -476,7 +452,7 @@ class LazyFrobenius:
         factor = scale * ((first + second) / (2 * math.sqrt(first)))
         # Row i of the triangle begins with its diagonal entry, at number i·d − i(i−1)/2.
         self._row_start = [i * d - i * (i - 1) // 2 for i in range(d)]
-        self.value = np.zeros((d, d))
+        self.value: FloatArray = np.zeros((d, d))
         z, beside = self._direction.value, factor * math.sqrt(0.5)
         for i, start in enumerate(self._row_start):
             np.multiply(z[start : start + d - i], beside, out=self.value[i, i:])
