@@ -38,15 +38,12 @@ class RandomProjection(CentralMechanism):
 
     def draw(self, gram: IntArray, grid: int, n_rows: int, generator: np.random.Generator) -> Integers:
         """Draw a subspace without a look at the data."""
-        return {"directions": integer_directions(self._subspace(generator))}
+        gaussian = generator.standard_normal((self.n_features, self.n_components))
+        return {"directions": integer_directions(np.linalg.qr(gaussian)[0].T)}
 
     def directions(self, values: Values) -> FloatArray:
         """Return the drawn directions as orthonormal rows."""
         return orthonormal(values["directions"])
-
-    def _subspace(self, generator: np.random.Generator) -> FloatArray:
-        gaussian = generator.standard_normal((self.n_features, self.n_components))
-        return np.asarray(np.linalg.qr(gaussian)[0].T)
 
 
 class NoPrivacy(CentralMechanism):

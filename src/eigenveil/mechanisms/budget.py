@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
@@ -63,7 +62,9 @@ class BudgetShare:
 
     def scale(self, squared_change: int) -> float:
         """Return the noise for numbers that one row changes by at most the root of `squared_change`, in l2."""
-        return _scale(self, squared_change)
+        mu = gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE)) * math.sqrt(self.share)
+        # The last factor exceeds the roundings of this line and the one above.
+        return square_root_above(Fraction(squared_change)) / mu * (1 + 1e-12)
 
     def check(self, n_numbers: int, squared_change: int, largest: int) -> None:
         """Refuse, before anything is spent, what overflows, or a grid too coarse for its share of delta's hundredth."""
@@ -124,13 +125,6 @@ class BudgetShare:
         each.check(1, _COUNT_GRID**2, n_rows * _COUNT_GRID)
 
 
-@lru_cache(maxsize=256)  # the same for all columns of a search
-def _scale(portion: BudgetShare, squared_change: int) -> float:
-    mu = gaussian_mu(portion.epsilon, portion.delta * (1 - DISCRETE_SHARE)) * math.sqrt(portion.share)
-    # The last factor exceeds the roundings of this line and the one above.
-    return square_root_above(Fraction(squared_change)) / mu * (1 + 1e-12)
-
-
 def bisections(n_places: int) -> int:
     """Return the largest number of questions of a bisection over `n_places` places."""
     return max(1, math.ceil(math.log2(n_places)))
@@ -169,7 +163,6 @@ class Budget:
         return at_share(self.whole, share)
 
 
-@lru_cache(maxsize=128)  # a fit asks for each of a few several times, and so does the next one of the same distribution
 def at_share(mechanism: Gaussian, share: Fraction) -> Gaussian:
     """Return the mechanism that draws the same matrix at a share of its budget."""
     return Gaussian(**(mechanism.parameters() | {"share": decimal_below(share)}))

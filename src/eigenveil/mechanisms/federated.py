@@ -4,7 +4,6 @@ import math
 from abc import abstractmethod
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -144,7 +143,7 @@ class FederatedGaussian(FederatedMechanism, Gaussian):
         """Ratio of standard deviations: noise summed over all K sites / over the K - t honest ones."""
         return math.sqrt(self.n_sites / (self.n_sites - self.n_colluding))
 
-    @cached_property
+    @property
     def standard_deviations(self) -> tuple[float, float]:
         """Standard deviations of the summed noise on the diagonal and beside it."""
         diagonal, beside = self.part.standard_deviations

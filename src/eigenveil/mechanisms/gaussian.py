@@ -45,7 +45,7 @@ class GaussianNoise(AdditiveMechanism):
     numerics = Numerics.EXACT
     share: float = 1.0
 
-    @cached_property  # a fit asks for them some fifty times
+    @property
     @abstractmethod
     def standard_deviations(self) -> tuple[float, float]:
         """Standard deviations of the noise on the diagonal and beside it."""
@@ -91,10 +91,6 @@ class GaussianNoise(AdditiveMechanism):
 
     def guarantee(self) -> Guarantee:
         """Return the (epsilon, delta) of the noise, and its rho for composition."""
-        return self._promise
-
-    @cached_property
-    def _promise(self) -> Guarantee:
         mu, epsilon, claimed = self.total_mu(), self.epsilon, None  # which the tight calibration has met from below
         if self.calibration == "paper":
             claimed = (self.epsilon, self.delta)
@@ -223,7 +219,7 @@ class Gaussian(GaussianNoise):
         """Number of noisy numbers in a release."""
         return super().n_numbers + self.traced
 
-    @cached_property
+    @property
     def standard_deviations(self) -> tuple[float, float]:
         """Standard deviations of the noise on the diagonal and beside it."""
         if self.calibration == "paper":
@@ -372,7 +368,7 @@ class ModSulq(GaussianNoise):
         """One scale on every entry makes the diagonal too quiet for it."""
         return False
 
-    @cached_property
+    @property
     def standard_deviations(self) -> tuple[float, float]:
         """Standard deviations of the noise on the diagonal and beside it, which are the same."""
         d = self.n_features

@@ -2,7 +2,7 @@
 
 import math
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -41,15 +41,10 @@ class Laplace(AdditiveMechanism):
     def _sensitivity(self) -> Fraction:
         return Fraction(square_root_above(upper_triangle_l1_squared(self.adjacency, self.n_features)))
 
-    @cached_property
-    def _scale_above(self) -> float:
-        if self.calibration == "paper":
-            return float_above(2 * self.n_features / self.matrix_epsilon)
-        return float_above(self._sensitivity() / self.matrix_epsilon)
-
     def noise_scale(self) -> float:
         """Return the scale of an entry."""
-        return self._scale_above
+        change = 2 * self.n_features if self.calibration == "paper" else self._sensitivity()
+        return float_above(change / self.matrix_epsilon)
 
     def guarantee(self) -> Guarantee:
         """Return pure epsilon, smaller than asked for with the paper's scale."""

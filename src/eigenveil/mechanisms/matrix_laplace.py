@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -56,7 +55,7 @@ class MatrixLaplace(RealNoiseMechanism):
         """True for the balanced mechanism: its trace has a variance below 8/epsilon^2 at every width."""
         return self.balanced
 
-    @cached_property
+    @property
     def _scale(self) -> Fraction:
         sensitivity = 1 if self.balanced else nuclear(self.adjacency)
         return sensitivity / (2 * self.matrix_epsilon)
@@ -134,7 +133,7 @@ class MatrixLaplace(RealNoiseMechanism):
         size = np.maximum(up, down) if self.balanced else up + down
         return np.asarray(-size / (2 * self.noise_scale()))
 
-    @cached_property
+    @property
     def off_diagonal_sd(self) -> float:
         """Twice c sqrt((d+1)(2p+1)/(p+2)), p = d(d+1)/2; for independent Wisharts c sqrt(2(d + 1))."""
         p, degrees = self._dimension, self.n_features + 1

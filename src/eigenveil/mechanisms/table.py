@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from ..errors import InvalidParameterError, one_of, shown
@@ -130,15 +129,10 @@ def choose_mechanism(
     'ppca'
     """
     if delta > 0:
-        quieter = _gaussian_is_quieter(epsilon, delta, n_features, adjacency)
+        gaussian = Gaussian(epsilon=epsilon, delta=delta, n_features=n_features, adjacency=adjacency)
+        laplace = MatrixLaplace(epsilon=epsilon, n_features=n_features, adjacency=adjacency)
+        quieter = gaussian.off_diagonal_sd <= laplace.off_diagonal_sd
         return Gaussian.name if divided or quieter else MatrixLaplace.name
     if adjacency is Adjacency.REPLACE_ONE and n_components == 1 and n_rows * epsilon < ONE_DIRECTION_BELOW * n_features:
         return Ppca.name
     return MatrixLaplace.name
-
-
-@lru_cache(maxsize=256)  # whatever the number of rows, so a plan asks four times
-def _gaussian_is_quieter(epsilon: float, delta: float, n_features: int, adjacency: Adjacency) -> bool:
-    gaussian = Gaussian(epsilon=epsilon, delta=delta, n_features=n_features, adjacency=adjacency)
-    laplace = MatrixLaplace(epsilon=epsilon, n_features=n_features, adjacency=adjacency)
-    return gaussian.off_diagonal_sd <= laplace.off_diagonal_sd

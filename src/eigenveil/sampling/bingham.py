@@ -199,11 +199,6 @@ def certifiable(factor: Fraction, width: int) -> bool:
     """Return whether an envelope is sure to be certified for every C of trace below 2⁶² in exp(factor·uᵀCu).
 
     A function of public numbers, to refuse others before anything is spent.
-
-    Examples
-    --------
-    >>> certifiable(Fraction(1, 2**32), 1000), certifiable(Fraction(10**6, 4), 1000)
-    (True, False)
     """
     return width == 1 or (width <= WIDEST and factor * 2**63 * width**3 <= 2**94)
 
@@ -241,12 +236,6 @@ def certified_envelope(matrix: ExactMatrix, factor: Fraction) -> Envelope:
     """Return an envelope of exp(factor·uᵀMu) for a positive M that `certifiable` lets pass.
 
     Whatever happens on the way, what is returned is valid: the last resort is a uniform envelope.
-
-    Examples
-    --------
-    >>> found = certified_envelope(ExactMatrix(np.diag([2**40, 0, 0])), Fraction(1, 2**20))
-    >>> found.eta < 1e-6
-    True
     """
     B = matrix.floats * float(factor)
     size = _norm(B)
@@ -420,13 +409,7 @@ VECTOR_BITS = 29
 
 @dataclass(frozen=True)
 class Reflection:
-    """H = I − 2vvᵀ/vᵀv, of an integer vector.
-
-    Examples
-    --------
-    >>> Reflection(np.array([1, 1])).exactly([5, 0])
-    ([0, -10], 2)
-    """
+    """H = I − 2vvᵀ/vᵀv, of an integer vector."""
 
     vector: IntArray
 
@@ -453,11 +436,6 @@ def complement_tilt(width: int) -> Fraction:
     The vector before rounding, a = x + sign(x₁)e₁ for a unit x, has norm at least √2. It is rounded by at most
     ½·2⁻²⁹√m + m·2⁻⁵⁰ =: r in norm. For unit multiples of a and v the reflections differ by at most 4·|angle|, the angle
     is at most 1.01·r/√2, and |q| ≤ 1 + 2⁻²⁵√m ≤ 1.01: so the tilt is below 3r, which is less than 2⁻²⁸√m·0.8.
-
-    Examples
-    --------
-    >>> float(complement_tilt(100)) < 4e-8
-    True
     """
     return Fraction(math.isqrt(width - 1) + 1, 2**28) if width > 1 else Fraction(0)
 
@@ -812,11 +790,6 @@ def direction_slack(width: int, count: int, grid: int) -> Fraction:
 
     ζ + 4ρ: the directions behind the rounded ones satisfy |UᵀU − I| ≤ ζ = (k − 1)(2⁻²⁵√d + tilt), and on the complement
     uᵀCu is known within ρ = (k − 1)·d·2⁻²⁰·1.01 of a squared unit (docs/research/exact_directions.md).
-
-    Examples
-    --------
-    >>> direction_slack(10, 1, 2**32), float(direction_slack(500, 3, 2**32)) < 2e-6
-    (Fraction(0, 1), True)
     """
     root = math.isqrt(width - 1) + 1 if width > 1 else 1
     tilt = Fraction(root, 2 ** (DIRECTION_BITS + 1)) + complement_tilt(width)
@@ -824,13 +797,7 @@ def direction_slack(width: int, count: int, grid: int) -> Fraction:
 
 
 def variances_along(matrix: ExactMatrix, directions: IntArray) -> list[int]:
-    """Return K_iᵀMK_i for integer directions, then 2⁴⁸ tr M less their sum: exact, for a matrix of integers.
-
-    Examples
-    --------
-    >>> variances_along(ExactMatrix(np.diag([3, 1])), np.array([[2**24, 0]])) == [3 * 2**48, 2**48]
-    True
-    """
+    """Return K_iᵀMK_i for integer directions, then 2⁴⁸ tr M less their sum: exact, for a matrix of integers."""
     forms = []
     for direction in directions:
         image = matrix.times_vector(direction)
@@ -844,11 +811,6 @@ def variances_sensitivity(directions: IntArray, grid: int, rows: int, shift: int
 
     With Z ≥ |KKᵀ − 2⁴⁸I|, one row moves the variances and the rest by x'K'Kx + |2⁴⁸x'x − x'K'Kx| ≤ (2⁴⁸ + 2Z)·grid, and
     each of the k + 1 roundings adds less than one.
-
-    Examples
-    --------
-    >>> variances_sensitivity(np.array([[2**24, 0]]), 2**32, 2, 48) == 2**33 + 2
-    True
     """
     gram = directions.astype(object) @ directions.T.astype(object)
     gram[np.diag_indices(len(gram))] -= NORM_SQUARED

@@ -29,11 +29,6 @@ def mass_below(n_features: int, threshold: float) -> float:
 
     With b = (d - 1)/2 and v = 1 - threshold it is v^b/(b B(1/2, b)) times the sum of (1/2)_k/k! v^k b/(b + k). No term
     is negative, so a sum that ends early is below, and rounding moves it by a relative 2^-53 an operation at most.
-
-    Examples
-    --------
-    >>> 0 < 1 / 3 - mass_below(2, 0.75) < 1e-7
-    True
     """
     b, height = (n_features - 1) / 2, 1 - threshold
     k = np.arange(1.0, math.ceil(20 / threshold) + 1)
@@ -135,13 +130,6 @@ class RoundedDirections:
     integers : ndarray of shape (n, d)
     exactly : int
         How many directions floats have left open.
-
-    Examples
-    --------
-    >>> rows = np.tile([3.0, 4.0], (5, 1))
-    >>> drawn = RoundedDirections(rows, np.ones(5, dtype=bool), 0.9, 100, np.random.default_rng(0))
-    >>> bool((np.abs(drawn.integers @ [0.6, 0.8]) > 93).all())
-    True
     """
 
     def __init__(

@@ -27,11 +27,6 @@ def rounding_of_sum(terms: int) -> float:
 
     Higham, Accuracy and Stability of Numerical Algorithms (2002), section 3.1: the computed x'y differs from the true
     one by at most gamma_n |x|'|y|, for every order of summation and so for blocked BLAS; not for Strassen's products.
-
-    Examples
-    --------
-    >>> rounding_of_sum(1000) < 1.2e-13
-    True
     """
     product = terms * UNIT_ROUNDOFF
     return product / (1 - product) * (1 + 2.0**-40)
@@ -125,27 +120,13 @@ def ln_interval(x: Interval, digits: int) -> Interval:
 
 
 def sqrt_interval(x: Interval, bits: int) -> Interval:
-    """Return an interval that holds the root of every number of `x`, none below 0, to within 2^-bits.
-
-    Examples
-    --------
-    >>> bounds = sqrt_interval(Interval.point(2), 30)
-    >>> bounds.low**2 < 2 < bounds.high**2
-    True
-    """
+    """Return an interval that holds the root of every number of `x`, none below 0, to within 2^-bits."""
     low, high = (math.isqrt((end.numerator << 2 * bits) // end.denominator) for end in x)
     return Interval(Fraction(low, 2**bits), Fraction(high + 1, 2**bits))
 
 
 def power_interval(x: Interval, exponent: Fraction, digits: int) -> Interval:
-    """Return an interval that holds x^exponent for every number of `x`, all above 0, to about so many digits.
-
-    Examples
-    --------
-    >>> bounds = power_interval(Interval.point(8), Fraction(1, 3), 20)
-    >>> bounds.low < 2 < bounds.high
-    True
-    """
+    """Return an interval that holds x^exponent for every number of `x`, all above 0, to about so many digits."""
     return exp_interval(ln_interval(x, digits) * Interval.point(exponent), digits)
 
 
@@ -162,12 +143,6 @@ def weighted_grams(triangles: Sequence[FloatArray], weights: Sequence[float]) ->
 
     The upper triangle of the sum counts. Blocks above the diagonal of `rows` are not read, which saves two of three
     operations. Every entry of a product is a plain sum of at most as many terms as there are columns.
-
-    Examples
-    --------
-    >>> total, longest = weighted_grams([np.array([[1.0, 0.0], [3.0, 4.0]])], [2.0])
-    >>> np.triu(total).tolist(), longest
-    ([[2.0, 6.0], [0.0, 50.0]], [25.0])
     """
     d = triangles[0].shape[0]
     total = np.zeros((d, d))
@@ -194,13 +169,7 @@ def weighted_grams(triangles: Sequence[FloatArray], weights: Sequence[float]) ->
 
 
 def plain_product(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return first·second, every entry by a plain sum of products: of a matrix and a matrix, or a vector.
-
-    Examples
-    --------
-    >>> plain_product(np.array([[1.0, 2.0]]), np.array([3.0, 4.0])).tolist()
-    [11.0]
-    """
+    """Return first·second, every entry by a plain sum of products: of a matrix and a matrix, or a vector."""
     if conventional_blas(max(*first.shape, *second.shape)):
         return np.asarray(first @ second)
     return np.asarray(np.einsum("ij,j->i" if second.ndim == 1 else "ij,jk->ik", first, second, optimize=False))
@@ -286,13 +255,6 @@ class ExactMatrix:
         Of int64, entries below 2⁶² in size.
     fraction : ndarray of int64, optional
         From 0 to 2²⁰ − 1.
-
-    Examples
-    --------
-    >>> matrix = ExactMatrix(np.array([[2, 1], [1, 2]])).reflected(np.array([1, 0]))
-    >>> matrix.whole
-    array([[ 2, -1],
-           [-1,  2]])
     """
 
     whole: IntArray

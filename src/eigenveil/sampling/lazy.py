@@ -152,12 +152,6 @@ class LazyNormals:
         No entry of `value` is farther from its number.
     exact_coins : int
         How many proposals floats left undecided.
-
-    Examples
-    --------
-    >>> normals = LazyNormals(3, np.random.default_rng(0))
-    >>> abs(normals.integer(0, 64)) >> 64 == abs(normals.integer(0, 0))
-    True
     """
 
     def __init__(self, size: int, generator: np.random.Generator) -> None:

@@ -64,11 +64,6 @@ class _Envelope:
         values, vectors = np.linalg.eigh((upper * defect[:, np.newaxis, :]) @ upper.mT)
         return cls(scales, normal, special @ vectors, 1.0 - values)
 
-    def valid(self) -> NDArray[np.bool_]:
-        """Whether D is positive definite on the complement, with room for rounding."""
-        positive: NDArray[np.bool_] = self.precisions.min(axis=1) > 1e-15
-        return positive
-
     def traces(self) -> tuple[FloatArray, FloatArray]:
         """Return tr C and tr C² of the covariance C of y, by its form diagonal + low rank."""
         variances = np.square(self.scales)
@@ -147,7 +142,8 @@ class ColumnKernel:
             envelope = _Envelope.build(self.gaps, others, beta)
             with np.errstate(all="ignore"):
                 total, square = envelope.traces()
-                good = envelope.valid() & (total > 0) & (square > 0)
+                # D is positive definite on the complement, with room for rounding.
+                good = (envelope.precisions.min(axis=1) > 1e-15) & (total > 0) & (square > 0)
                 newton = beta + total * (total - 1.0) / square
                 # Stop where the loss in the log of the rate, (1 − tr C)²/(4 tr C²), is below 0.05.
                 done = good & (np.square(1.0 - total) <= 0.2 * square)
@@ -285,17 +281,14 @@ def _odds(pull: float, dimension: int, proposals: Iterator[tuple[float, float, f
     # Of the two forms of the positive root, the one without a difference of like numbers.
     b = (linear + root) / 2.0 if linear >= 0 else 2.0 * constant / (root - linear)
     own, other = (b, b + 2.0 * gap) if pull >= 0 else (b + 2.0 * gap, b)
+    half = dimension / 2
     for one, others, exponential in proposals:
         t, s = one / own, others / other
-        if exponential >= -log_acceptance_of_one((one + others) / (t + s), dimension):
+        quotient = (one + others) / (t + s)
+        # `log_acceptance` of one number, without the cost of an array.
+        if exponential >= -(half - quotient / 2 + half * math.log(quotient / dimension)):
             return t / s
     raise AssertionError("proposals do not end")
-
-
-def log_acceptance_of_one(quotient: float, dimension: int) -> float:
-    """Return `bingham.log_acceptance` of one number, without the cost of an array."""
-    half = dimension / 2
-    return half - quotient / 2 + half * math.log(quotient / dimension)
 
 
 HOFF_UPDATES = 20_000
