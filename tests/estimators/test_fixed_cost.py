@@ -65,14 +65,11 @@ def test_a_distribution_of_the_same_public_parameters_is_made_once_and_of_others
 
 
 @pytest.mark.parametrize("name", ["gaussian", "mod_sulq", "matrix_laplace"])
-def test_what_a_mechanism_keeps_is_what_it_computes_and_travels_with_it(name):
+def test_constants_of_a_mechanism_travel_with_it(name):
     mechanism = MECHANISMS[name](epsilon=0.7, delta=0.0 if name == "matrix_laplace" else 1e-6, n_features=7)
     fresh = MECHANISMS[name](**mechanism.parameters())
     told = mechanism.noise_scale(), mechanism.off_diagonal_sd, mechanism.guarantee()
     assert told == (fresh.noise_scale(), fresh.off_diagonal_sd, fresh.guarantee())
-    if name != "matrix_laplace":
-        assert told[:2] == mechanism.standard_deviations
-    assert mechanism.guarantee() is mechanism.guarantee() or name == "matrix_laplace"
     again = pickle.loads(pickle.dumps(mechanism))
     assert again.parameters() == mechanism.parameters()
     assert (again.noise_scale(), again.off_diagonal_sd, again.guarantee()) == told
