@@ -23,7 +23,7 @@ from made_releases import drawn
 # Mechanisms with noise of a known distribution, from noise alone to hardly any; of covariances and of correlations.
 CASES = [
     ("gaussian", 0.02, True),
-    ("matrix_laplace", 0.5, False),
+    ("matrix_laplace", 0.02, False),
     ("matrix_laplace", 2.0, True),
     ("laplace", 20.0, False),
 ]
