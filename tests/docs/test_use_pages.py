@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from eigenveil.cli.mechanisms import PAPERS, SHORTHANDS
-from eigenveil.mechanisms import ppca
+from eigenveil.mechanisms import sampling_directions
 from page_snippets import run_page
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 
 def test_the_calls_of_the_papers_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ppca, "PUBLISHED_UPDATES", 200)  # of a chain, which is as long as the paper's otherwise
+    monkeypatch.setattr(sampling_directions, "PUBLISHED_UPDATES", 200)  # far shorter chains than the paper has
     assert run_page("docs/reference/papers.md")
 
 

@@ -31,7 +31,7 @@ from eigenveil import (
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.estimators import inputs
 from eigenveil.estimators.score_map import score_map
-from eigenveil.mechanisms import MECHANISMS, frobenius, gaussian
+from eigenveil.mechanisms import MECHANISMS, gaussian, laplace
 from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
 from eigenveil.moments.counts import MagnitudeCounts
 from eigenveil.moments.row_rule import STATISTICS, RowRule
@@ -567,7 +567,7 @@ NOISE = {
         "this pair costs",
     ),
     "noise by the Frobenius norm, 1.2 times too small": (
-        lambda patch: patch.setattr(frobenius, "frobenius_squared", smaller(frobenius.frobenius_squared, "1.44")),
+        lambda patch: patch.setattr(laplace, "frobenius_squared", smaller(laplace.frobenius_squared, "1.44")),
         {"norm_bound": 1.0, "center": False, "mechanism": "frobenius"},
         "this pair costs",
     ),
