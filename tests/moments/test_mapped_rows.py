@@ -96,7 +96,7 @@ def test_any_layout_batch_and_order_gives_the_same_bits(monkeypatch):
     one_by_one = SecondMoments(MAPPED, 6).update_from(ROWS[i : i + 1] for i in range(len(ROWS)))
     assert one_by_one == reference
     assert SecondMoments(MAPPED, 6).update(ROWS[:50]) + SecondMoments(MAPPED, 6).update(ROWS[50:][::-1]) == reference
-    monkeypatch.setattr("eigenveil.moments.second_moments._WIDEST_THREADED", 2)
+    monkeypatch.setattr("eigenveil.moments.sums._WIDEST_THREADED", 2)
     assert SecondMoments(MAPPED, 6).update(ROWS) == reference
     assert SecondMoments(MAPPED, 6).update(scipy.sparse.csr_array(ROWS)) == reference
 

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from eigenveil import RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.moments import numpy_kernels, unit_kernels
+from eigenveil.moments import numpy_kernels
 from eigenveil.moments.bound import integer_rows
 from eigenveil.moments.column_counts import ColumnCounts
 from eigenveil.moments.comparisons import ChosenRows, MixedDifferences, chosen_rows
@@ -212,7 +212,6 @@ def test_neighbouring_identifiers_choose_independently():
 
 
 def test_rows_of_one_hash_are_told_apart_by_their_entries(monkeypatch):
-    monkeypatch.setattr(unit_kernels, "compiled", lambda: None)
     monkeypatch.setattr(numpy_kernels, "row_hashes", lambda rows: np.zeros(len(rows), dtype=np.uint64))
     privacy_units, generator = keyed(visits()), np.random.default_rng(3)
     wanted = told(ChosenRows(5).update(batch_of(privacy_units)))[0]

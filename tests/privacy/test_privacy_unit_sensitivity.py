@@ -219,7 +219,7 @@ def test_control_rows_clipped_one_by_one_pass_the_table(monkeypatch):
         np.trunc(grid, out=grid)
         return np.full(len(grid), float(constant))
 
-    monkeypatch.setattr("eigenveil.moments.unit_kernels.compiled", lambda: None)
+    monkeypatch.setattr("eigenveil.moments.kernels.compiled", lambda: None)
     monkeypatch.setattr("eigenveil.moments.bound.units_together", one_by_one)
     rows = np.array(PRIVACY_UNITS["fifty rows of norm 1"])
     found = statistics(open_table(rows, privacy_unit=["x"] * len(rows)))

@@ -1,4 +1,4 @@
-/* The counts of column_counts.py over rows of float64, compiled: comparisons alone, so the same integers.
+/* The counts of numpy_kernels.py over rows of float64, compiled: comparisons alone, so the same integers.
 
    Built by CMakeLists.txt into the same library as one_pass.c. */
 
@@ -141,7 +141,7 @@ INLINE int32_t points_below_near(const double *points, int32_t n, double x, int3
 }
 
 /* The points of all columns, and one more after those of each that nothing is compared with; so points and bins of a
-   column begin at the same place, `starts`, which is -1 where it is not counted. `n_points` is how many they are.
+   column begin at the same place, `starts`. `n_points` is how many they are.
 
    Points are even if point k of every column, from 0 on, comes to (point - low) * per_step within `doubt` of k, and that
    is at most 1/4. A larger number never comes to less, so that only those that come so near to a point are compared. */
@@ -168,42 +168,26 @@ INLINE int even_places(const double *restrict entries, const struct grid *grid, 
     return near != 0;
 }
 
-/* Norms that are counted too; `n_left` is how many have no group beyond doubt, whose places are in `left`. */
-struct norms {
-    const double *shift, *scale;
-    int64_t *counts, *left;
-    struct groups groups;
-    size_t n_left;
-};
-
-/* Count every entry by the points of its column that are below it, in one bin more than it has points, and norms where
-   `norms` is not NULL. Neighbours are counted in two sets of bins, one after the other in `bins`, so that none waits for
+/* Count every entry by the points of its column that are below it, in one bin more than it has points. Neighbours are counted in two sets of bins, one after the other in `bins`, so that none waits for
    the one before. Return whether an entry is NaN or infinite. */
 FOR_EVERY_PROCESSOR
-int eigenveil_count_columns(const struct table *table, double *restrict room, const struct grid *grid,
-                            struct norms *norms, size_t n_bins, int32_t *restrict bins)
+int eigenveil_count_columns(const struct table *table, double *restrict room, const struct grid *grid, size_t n_bins,
+                            int32_t *restrict bins)
 {
     int whole = in_rows(table);
     int64_t beyond = 0;
     for (size_t first = 0; first < table->n; first += DEEP) {
         size_t many = table->n - first < DEEP ? table->n - first : DEEP;
-        double squared[DEEP] = {0.0};
         for (size_t from = 0, width; from < table->d; from += width) {
             const double *columns[NARROW];
             width = table->d - from < NARROW ? table->d - from : NARROW;
             columns_from(table, whole, first, many, from, width, room, columns);
-            for (size_t j = 0; norms && j < width; j++)
-                add_squares(columns[j], norms->shift[from + j], norms->scale[from + j], squared);
             for (size_t j = from; j < from + width; j++) {
-                const double *entries = columns[j - from], *own;
-                int32_t *own_bins, *others, n = (int32_t)grid->n_points[j], near;
+                const double *entries = columns[j - from], *own = grid->points + grid->starts[j];
+                int32_t *own_bins = bins + grid->starts[j], *others = own_bins + n_bins, n = (int32_t)grid->n_points[j];
                 uint32_t places[DEEP]; /* as signed ones they would be extended one by one */
                 fetch_next(table, whole, first, from, width, j);
-                if (grid->starts[j] < 0) continue;
-                own = grid->points + grid->starts[j];
-                own_bins = bins + grid->starts[j];
-                others = own_bins + n_bins;
-                near = even_places(entries, grid, j, places);
+                int near = even_places(entries, grid, j, places);
                 for (size_t i = 0; near && i < many; i++) {
                     beyond |= not_finite(entries[i]);
                     places[i] = (uint32_t)(grid->doubt <= 0.25
@@ -216,41 +200,6 @@ int eigenveil_count_columns(const struct table *table, double *restrict room, co
                         others[places[k + 1]]++;
                     }
                 for (size_t i = 0; many < DEEP && i < many; i++) own_bins[places[i]]++;
-            }
-        }
-        if (norms) {
-            int16_t found[DEEP];
-            look_up(&norms->groups, squared, many, found);
-            norms->n_left += count_groups(found, first, many, norms->counts, norms->left + norms->n_left);
-        }
-    }
-    return beyond != 0;
-}
-
-/* Count the entries of every column above each of a few points: the first of all columns, then the second of all. */
-FOR_EVERY_PROCESSOR
-int eigenveil_count_few(const struct table *table, double *restrict room, const double *restrict points,
-                        size_t n_points, int64_t *restrict above)
-{
-    int whole = in_rows(table);
-    size_t d = table->d;
-    int64_t beyond = 0;
-    for (size_t first = 0; first < table->n; first += DEEP) {
-        size_t many = table->n - first < DEEP ? table->n - first : DEEP;
-        for (size_t from = 0, to; from < d; from = to) {
-            const double *columns[NARROW];
-            to = d - from < NARROW ? d : from + NARROW;
-            columns_from(table, whole, first, many, from, to - from, room, columns);
-            for (size_t j = from; j < to; j++) {
-                const double *entries = columns[j - from];
-                fetch_next(table, whole, first, from, to - from, j);
-                for (size_t i = 0; i < many; i++) beyond |= not_finite(entries[i]);
-                for (size_t k = 0; k < n_points; k++) {
-                    double point = points[k * d + j];
-                    int64_t count = 0;
-                    for (size_t i = 0; i < many; i++) count += entries[i] > point;
-                    above[k * d + j] += count;
-                }
             }
         }
     }

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from ..errors import InvalidDataError, InvalidParameterError, one_of
 from ..numerics import FloatArray, IntArray
 from ..releases.score_map import ENTRY_BITS, ScoreGrid
-from .bound import dense_rows, finite_rows, integer_rows, rows_as_they_lie, target_exponent
-from .kernels import Candidates, Rows, count_by_norm
-from .numpy_kernels import split_mix, squared_norms, unit_sizes
+from .bound import finite_rows, integer_rows, target_exponent
+from .kernels import dense_rows, kernels_for, rows_as_they_lie
+from .numpy_kernels import Candidates, split_mix, squared_norms, squares, unit_sizes
 from .row_rule import UNIT_WEIGHTS
-from .unit_kernels import unit_squares
 from .units import NOT_WHOLE_UNITS, TWICE, Blocks, InBatches, InThreads, Units, units_of, without_weights
 
 # Grid points are the powers of 2^(1/8) from 2^-30 to 2^30: a public range wide enough for most units, and steps as fine
@@ -108,7 +107,7 @@ def _unit_candidates(
     margin = doubt(units.rows.shape[1]) + 2.0 ** (int(sizes.max(initial=1)).bit_length() - 51)
 
     def exactly(near: NDArray[np.intp]) -> IntArray:
-        asked = units.some(near)[0]
+        asked = units.some(near)
         return np.asarray(_exact_steps_together(changed(asked.rows), asked.sizes, average))
 
     with np.errstate(over="ignore", under="ignore"):
@@ -231,10 +230,6 @@ def scaled_rows(batch: Any, shift: FloatArray | None, scale: FloatArray | None) 
         return rows if scale is None else rows * scale
 
 
-NormCounts = tuple[FloatArray | None, FloatArray, Candidates, IntArray]
-"""What norms are counted by: shift and scale of rows, the table of the grid, and the counts that are added to."""
-
-
 class RowSizes(MagnitudeCounts):
     """Counts of how large ``scale * (x - shift)`` is: in norm, or feature by feature.
 
@@ -278,19 +273,9 @@ class RowSizes(MagnitudeCounts):
             return super()._of(np.abs(scaled_rows(units.rows, self._shift, self._scale)))
         if units.starts is not None:
             return self._binned(self._candidates_of(units)[:, None])
-        rows = rows_as_they_lie(units.rows)
-        norms = self._norms(rows.shape[1])
-        return self._with_left(rows, norms, count_by_norm(rows, *norms))
-
-    def _norms(self, n_features: int) -> NormCounts:
-        """Return what norms are counted by, and counts of none."""
-        scale = np.asarray(1.0 if self._scale is None else self._scale)
-        table = norm_table(doubt(n_features), np.empty((0, 0)))
-        return self._shift, scale, table, np.zeros(NORM_GRID.size + 1, dtype=np.int64)
-
-    def _with_left(self, rows: Rows, norms: NormCounts, left: IntArray) -> IntArray:
-        """Return the counts with those of rows that were left, whose places are given."""
-        counts = norms[-1]
+        rows, scale = rows_as_they_lie(units.rows), np.asarray(1.0 if self._scale is None else self._scale)
+        table, counts = norm_table(doubt(rows.shape[1]), np.empty((0, 0))), np.zeros(NORM_GRID.size + 1, dtype=np.int64)
+        left = kernels_for(rows, scale).count_by_norm(rows, self._shift, scale, table, counts)
         if rows.shape[0]:
             # The first row once more, for nothing: so the time does not tell whether any was left. One with NaN or
             # infinity is refused here: it has no ordinary square.
@@ -308,7 +293,7 @@ class RowSizes(MagnitudeCounts):
             return norm_candidates(scaled_rows(units.rows, self._shift, self._scale))[:, 0]
         units = units.with_rows(dense_rows(units.rows))
         scale = np.asarray(1.0 if self._scale is None else self._scale)
-        squared = unit_squares(units.rows, starts, self._shift, scale)
+        squared = np.asarray(np.add.reduceat(squares(units.rows, self._shift, scale), starts))
         # Refused where one of them has NaN or infinity: such a unit has no ordinary square.
         changed = functools.partial(scaled_rows, shift=self._shift, scale=self._scale)
         return _unit_candidates(squared, units, self._weight == "equal", changed)[:, 0]

@@ -69,7 +69,7 @@ class MappedBound(RowBound):
 
     by_one_factor = shortens_units = False
 
-    def quantize_units(self, units: Units, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    def quantize_units(self, units: Units) -> tuple[FloatArray, FloatArray]:
         """Return the integer rows of dense units, and the constant that is appended to each row."""
         mapped = mapped_integers(self.before, self.map, units)
         mapped *= math.ldexp(self.before.norm / self.norm, -MAP_BITS)
@@ -78,9 +78,7 @@ class MappedBound(RowBound):
             to_the_bound(mapped, squared_norms(mapped), self.bits)
         else:  # where privacy units are averaged, their rows have been divided already
             units_together(mapped, units.starts, self.bits, 0, average=False)
-        if out is not None:
-            out[:] = mapped
-        return (mapped if out is None else out), np.full(len(mapped), float(self.constant_units))
+        return mapped, np.full(len(mapped), float(self.constant_units))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MappedBound):
