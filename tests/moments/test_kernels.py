@@ -73,7 +73,7 @@ def norms_counted(way, rows, shift, factor):
     ordinary = left[np.isfinite(rows[left]).all(axis=1)]
     with np.errstate(over="ignore"):
         changed = factor * (rows[ordinary] - (0.0 if shift is None else shift))
-    return counts + np.bincount(norm_candidates(changed)[:, 0], minlength=counts.size)
+    return counts + np.bincount(norm_candidates(changed), minlength=counts.size)
 
 
 @pytest.mark.parametrize("width", [1, 3, 8, 21])
@@ -364,10 +364,10 @@ def test_what_is_not_finite_is_refused_without_its_value(library, monkeypatch, m
 
 def test_rungs_are_those_of_the_ladder_far_beyond_its_ends_too(library):
     lengths = np.array([0.0, 1e-320, 1e-12, 2.0**-31, 2.0**-30, 1.0, 2.0**30, 2.0**30.01, 2.0**31, 1e200])
-    candidates = norm_candidates(lengths[:, None])[:, 0]
+    candidates = norm_candidates(lengths[:, None])
     assert candidates.tolist()[:5] == [0, 0, 0, 0, 0]
     assert candidates.tolist()[5:] == [240, 480, 481, 481, 481]
-    counted = RowSizes(None, None).update(lengths[:, None]).above()[0]
+    counted = RowSizes(None, None).update(lengths[:, None]).above()
     assert [counted[0], counted[240], counted[480]] == [5, 4, 3]
 
 

@@ -64,7 +64,7 @@ def statistics(source):
         found[name] = (moments.n_samples, *map(int, moments.gram.ravel()))
     for weight in ("equal", "by_rows"):
         sizes = collect(source, partial(RowSizes, None, None, unit_weight=weight), progress=False)
-        found[weight, "norms"] = (sizes.n_rows, *(sizes.n_rows - int(count) for count in sizes.above()[0]))
+        found[weight, "norms"] = (sizes.n_rows, *(sizes.n_rows - int(count) for count in sizes.above()))
     by_norm = collect(source, partial(SumsByNorm, RowBound(1.0, bits=BITS, unit_weight="equal"), D), progress=False)
     for norm in NORMS:
         found["persons", norm] = (by_norm.n_rows, *map(int, by_norm.within(norm)))

@@ -311,7 +311,7 @@ class Fit:
     def _with_norm(self, preparation: RowPreparation, counts: RowSizes) -> RowPreparation:
         """Return the preparation with a norm bound that is found at its share of epsilon."""
         beyond, epsilon = self.route.rows_beyond(counts.n_rows), self.route.norm_cost
-        return preparation.with_norm(float(gate.choose_magnitudes(counts, beyond, epsilon, self.generator)[0]))
+        return preparation.with_norm(gate.choose_norm(counts, beyond, epsilon, self.generator))
 
     def _about_medians(self, preparation: RowPreparation, counts: RowSizes) -> RowPreparation:
         """Return the preparation about the middles of public ranges, or about medians if rows are much shorter so.

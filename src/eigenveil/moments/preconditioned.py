@@ -12,7 +12,7 @@ import numpy as np
 
 from ..numerics import FloatArray, IntArray
 from .bound import EXACT_INTEGER_BITS, RowBound, finite_rows
-from .counts import RowSizes, norm_candidates
+from .counts import NORM_GRID, RowSizes, norm_candidates
 from .numpy_kernels import squared_norms, to_the_bound, units_together
 from .units import Units, units_of
 
@@ -110,7 +110,8 @@ class MappedSizes(RowSizes):
         units = units_of(self._before.takes_units, X)
         mapped = mapped_integers(self._before, self._map, units.with_rows(finite_rows(units.rows)))
         mapped *= math.ldexp(self._before.norm, -MAP_BITS - self._before.bits)
-        return self._binned(norm_candidates(mapped, units.starts))  # an average has been divided already
+        candidates = norm_candidates(mapped, units.starts)  # an average has been divided already
+        return np.bincount(candidates, minlength=NORM_GRID.size + 1)
 
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._before, self._map)

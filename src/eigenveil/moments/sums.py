@@ -265,7 +265,7 @@ class SumsByNorm(RowSizes):
     >>> sums = SumsByNorm(RowBound(1.0, bits=8), 1).update(np.array([[0.5], [2.0], [4.0]]))
     >>> (sums.within(2.0) / 4**8).tolist()
     [2.25]
-    >>> int(sums.above()[0, NORM_GRID.searchsorted(2.0)])
+    >>> int(sums.above()[NORM_GRID.searchsorted(2.0)])
     1
     """
 
@@ -301,7 +301,7 @@ class SumsByNorm(RowSizes):
             np.add.at(sums.totals, candidates[:-1], integers[:-1])
             sums.counts[:] += np.bincount(candidates[:-1], minlength=sums.counts.size)
         found = np.flatnonzero(sums.counts)
-        return sums.counts[None], found, sums.totals[found].astype(np.int64)
+        return sums.counts, found, sums.totals[found].astype(np.int64)
 
     def _integers(self, rows: Any, factors: FloatArray) -> FloatArray:
         return quantize_values(self.bound, np.asarray(rows), factors, self._shift, self._totals.shape[1])
