@@ -436,6 +436,17 @@ def test_units_without_an_exact_square_are_left(library, average):
     assert 0 < (left > 0).sum() < left.size
 
 
+@pytest.mark.parametrize("size", [2, 3, 100])
+def test_different_rows_of_one_hash_are_chosen_as_by_numpy(library, monkeypatch, size):
+    monkeypatch.setattr(numpy_kernels, "hash_weights", lambda d: np.zeros(d, dtype=np.uint64))
+    rows, starts, hashes = np.ones((size + 1, 2)), np.array([0, size]), np.array([3, 4], dtype=np.uint64)
+    for different in (False, True):
+        rows[size - 1] = 2.0 if different else 1.0
+        found, wanted = (way.smallest_hashes(rows, starts, hashes) for way in (library, numpy_kernels))
+        assert np.array_equal(rows[found], rows[wanted])
+        assert (np.searchsorted(starts, found, side="right") == [1, 2]).all()
+
+
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_units_that_are_not_finite_are_refused(number, weight):

@@ -12,8 +12,8 @@ from eigenveil import RowBound, SecondMoments
 from eigenveil.accounting.sensitivity import sum_squared
 from eigenveil.errors import InvalidDataError
 from eigenveil.guarantee import Adjacency
-from eigenveil.moments.counts import NORM_GRID
-from eigenveil.moments.preconditioned import MAP_BITS, MappedSizes, integer_map, mapped_bound
+from eigenveil.moments.bound import MAP_BITS, integer_map, mapped_bound
+from eigenveil.moments.counts import NORM_GRID, MappedSizes
 from eigenveil.moments.sums import SumsByNorm
 
 GENERATOR = np.random.default_rng(5)

@@ -13,9 +13,9 @@ import scipy.sparse
 from eigenveil import RowBound, SecondMoments
 from eigenveil.moments import bound as bounds
 from eigenveil.moments import kernels, sums
+from eigenveil.moments.bound import integer_map, mapped_bound
 from eigenveil.moments.comparisons import NeighbourDifferences
-from eigenveil.moments.counts import RowSizes
-from eigenveil.moments.preconditioned import MappedSizes, integer_map, mapped_bound
+from eigenveil.moments.counts import MappedSizes, RowSizes
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.moments.units import Weighted
 from made_units import blocks_of

@@ -13,11 +13,10 @@ from scipy.stats import chisquare
 from eigenveil import RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.moments import numpy_kernels
-from eigenveil.moments.bound import integer_rows
+from eigenveil.moments.bound import integer_map, integer_rows, mapped_bound
 from eigenveil.moments.column_counts import ColumnCounts
 from eigenveil.moments.comparisons import ChosenRows, MixedDifferences, chosen_rows
-from eigenveil.moments.counts import _QUARTERS, NORM_GRID, RowSizes, norm_candidates
-from eigenveil.moments.preconditioned import MappedSizes, integer_map, mapped_bound
+from eigenveil.moments.counts import _QUARTERS, NORM_GRID, MappedSizes, RowSizes, norm_candidates
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.moments.units import Blocks, Units
 from helpers import refused

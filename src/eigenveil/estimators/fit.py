@@ -27,11 +27,11 @@ from ..guarantee import Adjacency, Guarantee
 from ..mechanisms.budget import Budget, BudgetShare
 from ..mechanisms.choices import PureSearch, Search
 from ..mechanisms.gaussian import Gaussian
+from ..moments.bound import MAP_BITS, integer_map, mapped_bound
 from ..moments.column_counts import ColumnCounts, RangeCounts, SizesAndColumns
 from ..moments.comparisons import ChosenRows, MixedDifferences
-from ..moments.counts import NORM_GRID, RowSizes
+from ..moments.counts import NORM_GRID, MappedSizes, RowSizes
 from ..moments.numpy_kernels import SIZES
-from ..moments.preconditioned import MAP_BITS, MappedSizes, integer_map, mapped_bound
 from ..moments.second_moments import SecondMoments
 from ..moments.sums import SumsByNorm
 from ..moments.units import in_blocks

@@ -141,7 +141,7 @@ INLINE int32_t points_below_near(const double *points, int32_t n, double x, int3
 }
 
 /* The points of all columns, and one more after those of each that nothing is compared with; so points and bins of a
-   column begin at the same place, `starts`. `n_points` is how many they are.
+   column begin at the same place, `starts`, which is -1 where it is not counted. `n_points` is how many they are.
 
    Points are even if point k of every column, from 0 on, comes to (point - low) * per_step within `doubt` of k, and that
    is at most 1/4. A larger number never comes to less, so that only those that come so near to a point are compared. */
@@ -168,25 +168,38 @@ INLINE int even_places(const double *restrict entries, const struct grid *grid, 
     return near != 0;
 }
 
-/* Count every entry by the points of its column that are below it, in one bin more than it has points. Neighbours are counted in two sets of bins, one after the other in `bins`, so that none waits for
+/* Norms that are counted too; `n_left` is how many have no group beyond doubt, whose places are in `left`. */
+struct norms {
+    const double *shift, *scale;
+    int64_t *counts, *left;
+    struct groups groups;
+    size_t n_left;
+};
+
+/* Count every entry by the points of its column that are below it, in one bin more than it has points, and norms where
+   `norms` is not NULL. Neighbours are counted in two sets of bins, one after the other in `bins`, so that none waits for
    the one before. Return whether an entry is NaN or infinite. */
 FOR_EVERY_PROCESSOR
-int eigenveil_count_columns(const struct table *table, double *restrict room, const struct grid *grid, size_t n_bins,
-                            int32_t *restrict bins)
+int eigenveil_count_columns(const struct table *table, double *restrict room, const struct grid *grid,
+                            struct norms *norms, size_t n_bins, int32_t *restrict bins)
 {
     int whole = in_rows(table);
     int64_t beyond = 0;
     for (size_t first = 0; first < table->n; first += DEEP) {
         size_t many = table->n - first < DEEP ? table->n - first : DEEP;
+        double squared[DEEP] = {0.0};
         for (size_t from = 0, width; from < table->d; from += width) {
             const double *columns[NARROW];
             width = table->d - from < NARROW ? table->d - from : NARROW;
             columns_from(table, whole, first, many, from, width, room, columns);
+            for (size_t j = 0; norms && j < width; j++)
+                add_squares(columns[j], norms->shift[from + j], norms->scale[from + j], squared);
             for (size_t j = from; j < from + width; j++) {
-                const double *entries = columns[j - from], *own = grid->points + grid->starts[j];
-                int32_t *own_bins = bins + grid->starts[j], *others = own_bins + n_bins, n = (int32_t)grid->n_points[j];
                 uint32_t places[DEEP]; /* as signed ones they would be extended one by one */
                 fetch_next(table, whole, first, from, width, j);
+                if (grid->starts[j] < 0) continue;
+                const double *entries = columns[j - from], *own = grid->points + grid->starts[j];
+                int32_t *own_bins = bins + grid->starts[j], *others = own_bins + n_bins, n = (int32_t)grid->n_points[j];
                 int near = even_places(entries, grid, j, places);
                 for (size_t i = 0; near && i < many; i++) {
                     beyond |= not_finite(entries[i]);
@@ -201,6 +214,11 @@ int eigenveil_count_columns(const struct table *table, double *restrict room, co
                     }
                 for (size_t i = 0; many < DEEP && i < many; i++) own_bins[places[i]]++;
             }
+        }
+        if (norms) {
+            int16_t found[DEEP];
+            look_up(&norms->groups, squared, many, found);
+            norms->n_left += count_groups(found, first, many, norms->counts, norms->left + norms->n_left);
         }
     }
     return beyond != 0;

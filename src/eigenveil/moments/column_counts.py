@@ -17,7 +17,7 @@ from .comparisons import block_rows, chosen_rows, public_order
 from .counts import RowSizes
 from .kernels import Rows, kernels_for, rows_as_they_lie
 from .numpy_kernels import SIZES, VALUES, empty_pair_bins
-from .units import Blocks, InThreads, side_by_side, without_weights
+from .units import Blocks, InThreads, side_by_side, units_of, without_weights
 
 
 class ColumnCounts(InThreads):
@@ -108,7 +108,16 @@ class SizesAndColumns(RowSizes):
         self.columns = ColumnCounts(points, columns)
 
     def _of(self, X: Any) -> Any:
-        return super()._of(X), self.columns._of(X)  # of a person one row is counted, and the norm of all rows
+        if isinstance(X, Blocks):  # of a person one row is counted, and the norm of all rows
+            return super()._of(X), self.columns._of(X)
+        rows = rows_as_they_lie(units_of(self._weight is not None, without_weights(X)).rows)
+        counted = self._counted_by(rows.shape[1])
+        both = kernels_for(rows, counted[1]).norms_and_between
+        left, bins = both(rows, *counted, self.columns.points, self.columns.columns)
+        sizes = self._with_left(rows, counted[-1], left)
+        if bins is None:
+            raise InvalidDataError(NOT_FINITE)
+        return sizes, (rows.shape[0], bins)
 
     def _add(self, part: Any) -> None:
         sizes, columns = part

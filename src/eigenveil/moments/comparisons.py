@@ -22,7 +22,7 @@ from ..numerics import FloatArray
 from . import kernels, numpy_kernels
 from .bound import NOT_FINITE, finite_rows
 from .kernels import Rows, put_rows, rows_as_they_lie
-from .numpy_kernels import Comparing, compared, compared_rows, smallest_hashes, split_mix
+from .numpy_kernels import Comparing, compared, compared_rows, split_mix
 from .row_rule import RowRule
 from .units import TWICE, Blocks, InBatches, Units
 
@@ -379,6 +379,7 @@ def chosen_rows(blocks: Blocks) -> FloatArray:
     """
     rows, starts = blocks.rows, blocks.checked().starts
     hashes = split_mix(blocks.keys[:, 0] + split_mix(blocks.keys[:, 1]))
+    smallest_hashes = (kernels.compiled() or numpy_kernels).smallest_hashes
     places, first = np.empty(starts.size, dtype=np.int64), 0
     for part in Units(rows, starts).pieces(max(1, _PIECE_ENTRIES // rows.shape[1]), starts.size):
         end = first + part.n_units

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from ..errors import InvalidDataError, one_of
 from ..numerics import FloatArray, IntArray
 from ..releases.score_map import ENTRY_BITS, ScoreGrid
-from .bound import finite_rows, integer_rows, target_exponent
-from .kernels import dense_rows, kernels_for, rows_as_they_lie
-from .numpy_kernels import Candidates, split_mix, squared_norms, squares, unit_sizes
+from . import kernels, numpy_kernels
+from .bound import MAP_BITS, RowBound, finite_rows, integer_rows, mapped_integers, target_exponent
+from .kernels import Rows, dense_rows, kernels_for, rows_as_they_lie
+from .numpy_kernels import Candidates, split_mix, squared_norms, unit_sizes
 from .row_rule import UNIT_WEIGHTS
 from .units import NOT_WHOLE_UNITS, TWICE, Blocks, InBatches, InThreads, Units, units_of, without_weights
 
@@ -212,10 +213,18 @@ class RowSizes(InThreads):
         units = units_of(self._weight is not None, without_weights(X))
         if units.starts is not None:
             return np.bincount(self._candidates_of(units), minlength=NORM_GRID.size + 1)
+        rows = rows_as_they_lie(units.rows)
+        counted = self._counted_by(rows.shape[1])
+        return self._with_left(rows, counted[-1], kernels_for(rows, counted[1]).count_by_norm(rows, *counted))
+
+    def _counted_by(self, n_features: int) -> tuple[FloatArray | None, FloatArray, Candidates, IntArray]:
+        """Return the shift, the scale and the table by which norms are counted, and counts of none."""
         scale = np.asarray(1.0 if self._scale is None else self._scale)
-        rows, counts = rows_as_they_lie(units.rows), np.zeros(NORM_GRID.size + 1, dtype=np.int64)
-        table = norm_table(doubt(rows.shape[1]), np.empty((0, 0)))
-        left = kernels_for(rows, scale).count_by_norm(rows, self._shift, scale, table, counts)
+        table = norm_table(doubt(n_features), np.empty((0, 0)))
+        return self._shift, scale, table, np.zeros(NORM_GRID.size + 1, dtype=np.int64)
+
+    def _with_left(self, rows: Rows, counts: IntArray, left: IntArray) -> IntArray:
+        """Return counts with those of rows that were left, whose places are given."""
         if rows.shape[0]:
             # The first row once more, for nothing: so the time does not tell whether any was left. One with NaN or
             # infinity is refused here: it has no ordinary square.
@@ -231,7 +240,7 @@ class RowSizes(InThreads):
         starts, scale = units.starts, np.asarray(1.0 if self._scale is None else self._scale)
         assert starts is not None
         units = units.with_rows(dense_rows(units.rows))
-        squared = np.asarray(np.add.reduceat(squares(units.rows, self._shift, scale), starts))
+        squared = (kernels.compiled() or numpy_kernels).unit_squares(units.rows, starts, self._shift, scale)
         # Refused where one of them has NaN or infinity: such a unit has no ordinary square.
         changed = functools.partial(scaled_rows, shift=self._shift, scale=self._scale)
         return _unit_candidates(squared, units, self._weight == "equal", changed)
@@ -247,6 +256,27 @@ class RowSizes(InThreads):
     def __add__(self, other: Self) -> Self:
         total = type(self)(self._shift, self._scale, self._weight)
         total.n_rows, total._bins = self.n_rows + other.n_rows, self._bins + other._bins
+        return total
+
+
+class MappedSizes(RowSizes):
+    """Counts of the norms of mapped rows, on the grid of candidate bounds of `RowSizes`."""
+
+    def __init__(self, before: RowBound, integers: IntArray) -> None:
+        super().__init__(None, None, unit_weight=before.unit_weight)
+        self._before, self._map = before, integers
+
+    def _of(self, X: Any) -> IntArray:
+        units = units_of(self._before.takes_units, X)
+        mapped = mapped_integers(self._before, self._map, units.with_rows(finite_rows(units.rows)))
+        mapped *= math.ldexp(self._before.norm, -MAP_BITS - self._before.bits)
+        candidates = norm_candidates(mapped, units.starts)  # an average has been divided already
+        return np.bincount(candidates, minlength=NORM_GRID.size + 1)
+
+    def __add__(self, other: Self) -> Self:
+        total = type(self)(self._before, self._map)
+        total.n_rows = self.n_rows + other.n_rows
+        total._bins = self._bins + other._bins
         return total
 
 

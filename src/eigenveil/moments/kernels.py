@@ -278,14 +278,14 @@ class _PairBins(ctypes.Structure):
 
 
 class _Grid(ctypes.Structure):
-    """The points of columns, as in column_counts.c."""
+    """The points of columns, as in column_counts.c: of some of those of a table."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("points", "starts", "n_points", "low", "per_step")),
         ("doubt", ctypes.c_double),
     )
 
-    def __init__(self, points: Sequence[FloatArray]) -> None:
+    def __init__(self, points: Sequence[FloatArray], columns: Sequence[int], n_columns: int) -> None:
         sizes, low = np.array([one.size for one in points]), np.array([one[0] for one in points])
         self.ends = np.cumsum(sizes + 1)
         high, joined = np.array([one[-1] for one in points]), np.concatenate(points)
@@ -296,9 +296,28 @@ class _Grid(ctypes.Structure):
         if not doubt <= _MOST_UNEVEN:  # every number counts as near to a point, and is searched
             doubt, low, steps = 1.0, np.zeros_like(low), np.zeros_like(low)
         with_ends = np.concatenate([part for one in points for part in (one, [np.inf])])
-        arrays = with_ends, self.ends - sizes - 1, sizes.astype(np.float64), low, steps
-        self._kept = arrays
+        starts, by_column = np.full(n_columns, -1), np.zeros((3, n_columns))
+        starts[list(columns)] = self.ends - sizes - 1
+        by_column[:, list(columns)] = sizes, low, steps
+        self._kept = arrays = with_ends, starts, *by_column
         super().__init__(*(one.ctypes.data for one in arrays), doubt)
+
+
+class _Norms(ctypes.Structure):
+    """Counts of norms, as in column_counts.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("shift", "scale", "counts", "places")),
+        ("groups", _Groups),
+        ("n_left", ctypes.c_size_t),
+    )
+
+    def __init__(
+        self, rows: Rows, shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
+    ) -> None:
+        self.left = np.empty(rows.shape[0], dtype=np.int64)
+        self._kept = arrays = *_for_columns(rows.shape[1], shift, scale), counts, self.left
+        super().__init__(*(one.ctypes.data for one in arrays), _Groups(candidates))
 
 
 class CompiledKernels:
@@ -314,7 +333,7 @@ class CompiledKernels:
         table = (ctypes.POINTER(_Table), place, place)
         bounded = (*table, number, number, place)
         groups, grid, bins = ctypes.POINTER(_Groups), ctypes.POINTER(_Grid), ctypes.POINTER(_PairBins)
-        comparisons = (ctypes.POINTER(_Compared), size, size)
+        comparisons, units = (ctypes.POINTER(_Compared), size, size), ctypes.POINTER(_Units)
         types: dict[str, tuple[Any, ...]] = {
             "integers": (*bounded, place, place),
             "rows": (table[0], place, place, place),
@@ -323,7 +342,9 @@ class CompiledKernels:
             "compared": (*comparisons, place),
             "count_pairs": (place, size, place, size, bins),
             "count_pairs_by_column": (place, size, place, size, bins),
-            "count_columns": (table[0], place, grid, size, place),
+            "count_columns": (table[0], place, grid, ctypes.POINTER(_Norms), size, place),
+            "unit_squares": (units, place, place, place),
+            "chosen": (units, *(place,) * 4),
             "order": (ctypes.c_uint64, size, whole, place, place),
             "sparse_products": (*(place,) * 3, size, place, *(number,) * 3, *(size,) * 3, *(place,) * 3),
         }
@@ -331,7 +352,7 @@ class CompiledKernels:
         if self.multiplies:
             types["products"] = (*bounded, number, size, place, place)
             types["compared_products"] = (*comparisons, size, place, place)
-            types["unit_products"] = (ctypes.POINTER(_Units), ctypes.POINTER(_Shortening), size, place, place, place)
+            types["unit_products"] = (units, ctypes.POINTER(_Shortening), size, place, place, place)
         results = dict.fromkeys(("count_by_norm", "sums_by_norm"), size) | dict.fromkeys(
             ("rows", "count_pairs", "count_pairs_by_column", "count_columns"), whole
         )
@@ -411,6 +432,25 @@ class CompiledKernels:
         self._c["unit_products"](units, _Shortening(rows.shape[1], how), pitch, room, constants, products)
         return constants
 
+    def unit_squares(
+        self, rows: FloatArray, starts: IntArray, shift: FloatArray | None, factor: FloatArray
+    ) -> FloatArray:
+        """Return the sums over units of the squared norms of changed rows."""
+        squared = np.empty(starts.size)
+        self._c["unit_squares"](_Units(row_by_row(rows), starts), *_for_columns(rows.shape[1], shift, factor), squared)
+        return squared
+
+    def smallest_hashes(self, rows: FloatArray, starts: IntArray, hashes: NDArray[np.uint64]) -> IntArray:
+        """Return the place of one row of every unit, that with the smallest hash; the numbers are finite."""
+        units, places = _Units(row_by_row(rows), starts), np.empty(starts.size, dtype=np.int64)
+        room, weights = np.empty((units.largest, 2), dtype=np.uint64), numpy_kernels.hash_weights(rows.shape[1])
+        self._c["chosen"](units, weights, hashes, room, places)
+        for unit in np.flatnonzero(places < 0).tolist():  # in which different rows have one hash
+            first, end = starts[unit], np.append(starts, len(rows))[unit + 1]
+            alone = numpy_kernels.smallest_hashes(rows[first:end], np.zeros(1, dtype=np.int64), hashes[[unit]])
+            places[unit] = first + alone[0]
+        return places
+
     def add_sparse_products(
         self, rows: Any, factor: FloatArray, bits: int, constant: int, products: FloatArray
     ) -> FloatArray:
@@ -468,12 +508,39 @@ class CompiledKernels:
 
     def between(self, rows: Rows, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray] | None:
         """Return bins of the numbers of some columns between points; None where one of them is not finite."""
-        if rows.shape[0] >= _MOST_COUNTED or not (points and all(one.size for one in points)):
+        if not _are_counted(rows, points):
             return numpy_kernels.between(rows, points, columns)
-        grid = _Grid(points)
+        return self._counted(_Table(rows, columns), points, range(len(points)), None)
+
+    def norms_and_between(
+        self,
+        rows: Rows,
+        shift: FloatArray | None,
+        scale: FloatArray,
+        candidates: Candidates,
+        counts: IntArray,
+        points: Sequence[FloatArray],
+        columns: Sequence[int],
+    ) -> tuple[IntArray, list[IntArray] | None]:
+        """Return what `count_by_norm` and `between` return, of one reading."""
+        if not _are_counted(rows, points):
+            return numpy_kernels.norms_and_between(rows, shift, scale, candidates, counts, points, columns)
+        norms = _Norms(rows, shift, scale, candidates, counts)
+        bins = self._counted(_Table(rows), points, columns, norms)
+        return norms.left[: norms.n_left].copy(), bins
+
+    def _counted(
+        self, table: _Table, points: Sequence[FloatArray], columns: Sequence[int], norms: _Norms | None
+    ) -> list[IntArray] | None:
+        grid = _Grid(points, columns, table.d)
         bins = np.zeros((2, int(grid.ends[-1])), dtype=np.int32)
-        beyond = self._c["count_columns"](_Table(rows, columns), _room(len(points)), grid, bins.shape[1], bins)
+        beyond = self._c["count_columns"](table, _room(table.d), grid, norms, bins.shape[1], bins)
         return None if beyond else np.split(bins.sum(axis=0), grid.ends[:-1])
+
+
+def _are_counted(rows: Rows, points: Sequence[FloatArray]) -> bool:
+    """Return whether the numbers of rows can be counted by the compiled kernels."""
+    return rows.shape[0] < _MOST_COUNTED and bool(points) and all(one.size for one in points)
 
 
 def _table(rows: Rows, shift: FloatArray | None, factor: FloatArray) -> tuple[Any, ...]:

@@ -229,6 +229,17 @@ def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) ->
     return squared
 
 
+def unit_squares(rows: Any, starts: IntArray, shift: FloatArray | None, factor: FloatArray) -> FloatArray:
+    """Return the sums over units of the squared norms of ``factor * (rows - shift)``, in any order.
+
+    Examples
+    --------
+    >>> unit_squares(np.array([[1.0], [2.0], [3.0]]), np.array([0, 2]), None, np.array(2.0)).tolist()
+    [20.0, 36.0]
+    """
+    return np.asarray(np.add.reduceat(squares(rows, shift, factor), starts))
+
+
 def count_by_norm(
     rows: Any, shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
 ) -> IntArray:
@@ -506,6 +517,19 @@ def between(rows: Any, points: Sequence[FloatArray], columns: Sequence[int]) -> 
     if not np.isfinite(numbers).all():
         return None
     return [_in_bins(places, numbers[:, at]) for at, places in enumerate(points)]
+
+
+def norms_and_between(
+    rows: Any,
+    shift: FloatArray | None,
+    scale: FloatArray,
+    candidates: Candidates,
+    counts: IntArray,
+    points: Sequence[FloatArray],
+    columns: Sequence[int],
+) -> tuple[IntArray, list[IntArray] | None]:
+    """Return what `count_by_norm` and `between` return."""
+    return count_by_norm(rows, shift, scale, candidates, counts), between(rows, points, columns)
 
 
 def _in_bins(points: FloatArray, numbers: FloatArray, side: Any = "left") -> IntArray:

@@ -2,6 +2,8 @@
 
    Rows lie unit after unit. */
 
+#include <stdlib.h>
+
 #include "rows.h"
 
 #define LIMB_BITS 27   /* as in numpy_kernels.py */
@@ -18,6 +20,19 @@ struct units {
 INLINE const double *row_at(const struct units *units, int64_t i)
 {
     return (const double *)(units->rows + (ptrdiff_t)i * units->stride);
+}
+
+/* Put the sum of the squared norms of the changed rows of every unit into `squared`. */
+FOR_EVERY_PROCESSOR
+void eigenveil_unit_squares(const struct units *units, const double *restrict shift, const double *restrict factor,
+                            double *restrict squared)
+{
+    for (size_t u = 0; u < units->n; u++) {
+        double sum = 0.0;
+        for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++)
+            sum += change_row(row_at(units, i), units->d, shift, factor);
+        squared[u] = sum;
+    }
 }
 
 #ifdef MULTIPLIES
@@ -127,6 +142,63 @@ void eigenveil_unit_products(const struct units *units, const struct shortening 
     }
 }
 #endif
+
+/* The hash of a row, and the place of the row. */
+struct hashed {
+    uint64_t hash;
+    int64_t row;
+};
+
+static int by_hash(const void *one, const void *other)
+{
+    uint64_t first = ((const struct hashed *)one)->hash, second = ((const struct hashed *)other)->hash;
+    return (first > second) - (first < second);
+}
+
+INLINE uint64_t hash_of_row(const double *restrict row, size_t d, const uint64_t *restrict weights)
+{
+    uint64_t hash = 0;
+    for (size_t j = 0; j < d; j++) {
+        double number = row[j] + 0.0; /* -0.0 is 0.0 */
+        uint64_t bits = (uint64_t)bits_of(number);
+        bits ^= bits >> 32;
+        bits *= weights[j];
+        hash += bits ^ (bits >> 32);
+    }
+    return hash;
+}
+
+/* Put the place of the row with the smallest hash into `chosen`, for every unit: of equal rows, each has a hash of its
+   own. -1 where different rows have one hash. `room` is for the rows of the largest unit. */
+FOR_EVERY_PROCESSOR
+void eigenveil_chosen(const struct units *units, const uint64_t *restrict weights, const uint64_t *restrict unit_hashes,
+                     struct hashed *restrict room, int64_t *restrict chosen)
+{
+    size_t d = units->d;
+    for (size_t u = 0; u < units->n; u++) {
+        size_t many = (size_t)(units->starts[u + 1] - units->starts[u]), repeats = 0;
+        uint64_t least = UINT64_MAX;
+        int clear = 1;
+        for (size_t i = 0; i < many; i++) {
+            int64_t row = units->starts[u] + (int64_t)i;
+            uint64_t hash = hash_of_row(row_at(units, row), d, weights);
+            room[i] = (struct hashed){split_mix(hash + unit_hashes[u]), row};
+        }
+        qsort(room, many, sizeof *room, by_hash);
+        for (size_t i = 0; i < many; i++) {
+            repeats = i > 0 && room[i].hash == room[i - 1].hash ? repeats + 1 : 0;
+            const double *row = row_at(units, room[i].row), *first = row_at(units, room[i - repeats].row);
+            for (size_t j = 0; repeats && j < d; j++) clear &= row[j] == first[j];
+            uint64_t hash = split_mix(room[i].hash + split_mix(repeats));
+            clear &= hash != least;
+            if (hash < least) {
+                least = hash;
+                chosen[u] = room[i].row;
+            }
+        }
+        if (!clear) chosen[u] = -1;
+    }
+}
 
 /* Add q q' of the integer rows q of CSR rows, with the constant at their end where `width` has room for one, to
    `products`, which is symmetric; but for rows without an exact square. Columns ascend in every row. `rooms` is for
