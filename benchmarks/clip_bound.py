@@ -16,10 +16,10 @@ import numpy as np
 
 from datasets import NAMES, available, load
 from eigenveil.estimators.plan import LEAST_ROWS, rows_beyond, too_few_to_clip
-from eigenveil.gate import choose_magnitudes
+from eigenveil.gate import choose_norm
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.metrics import captured_variance
-from eigenveil.moments.counts import NORM_GRID, MagnitudeCounts, RowSizes
+from eigenveil.moments.counts import NORM_GRID, RowSizes
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.postprocess.spectrum import top_components
 
@@ -83,7 +83,7 @@ def compare(name, options, rng):
     beyond = rows_beyond(mechanism, rule, share, n)
     counts = RowSizes(None, None).update(table.X)
     old = [old_bound(table.norms, float(share), rng) for _ in range(options.runs)]
-    new = [float(choose_magnitudes(counts, beyond, share, rng)[0]) for _ in range(options.runs)]
+    new = [choose_norm(counts, beyond, share, rng) for _ in range(options.runs)]
     errors = [[table.error(bound, mechanism) for bound in bounds] for bounds in (old, new)]
     best = min(
         table.error(candidate, mechanism)
@@ -109,7 +109,7 @@ def failures(rows_epsilon, rng, runs, n=1000):
     far = np.zeros(2)
     for _ in range(runs):
         norms = np.exp(0.3 * rng.standard_normal(n))
-        found = choose_magnitudes(MagnitudeCounts(1).update(norms[:, None]), beyond, epsilon, rng)[0]
+        found = choose_norm(RowSizes(None, None).update(norms[:, None]), beyond, epsilon, rng)
         pairs = ((old_bound(norms, float(epsilon), rng), 0.8 * n), (found, n - beyond))
         far += [abs(np.log2(bound / np.sort(norms)[int(at) - 1])) > 1.2 for bound, at in pairs]
     print(f"{rows_epsilon:6d} | {far[0] / runs:7.3f} {far[1] / runs:7.3f}", flush=True)

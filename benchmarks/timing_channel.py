@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--reference", action="store_true", help="the kernels in NumPy")
     options = parser.parse_args()
     if options.reference:
-        kernels._compiled = lambda: None  # type: ignore[assignment]
+        kernels.compiled = lambda: None  # type: ignore[assignment]
     warnings.simplefilter("ignore")
     bound = RowBound(1.0)
     centred = RowBound(1.0, constant=0.5, shift=(0.0,) * N_FEATURES)

@@ -34,7 +34,7 @@ def unit_by_hand(rows: Any, bits: int) -> tuple[list[int], float]:
 
 def candidate_of(*rows: Any) -> float:
     """The norm of the rung of the one unit that there is."""
-    return float(NORM_GRID[min(int(norm_candidates(*rows)[0, 0]), NORM_GRID.size - 1)])
+    return float(NORM_GRID[min(int(norm_candidates(*rows)[0]), NORM_GRID.size - 1)])
 
 
 def weighed(integers: Any, candidate: float, norm: float, bits: int) -> list[int]:

@@ -23,7 +23,7 @@ from .mechanisms.choices import CountMechanism, DiagonalMechanism, PureSearch, S
 from .mechanisms.federated import FederatedMechanism
 from .mechanisms.gaussian import Gaussian
 from .moments.column_counts import ColumnCounts
-from .moments.counts import NORM_GRID, MagnitudeCounts, ScoreCounts
+from .moments.counts import NORM_GRID, RowSizes, ScoreCounts
 from .moments.row_rule import RowRule
 from .moments.second_moments import SecondMoments
 from .moments.sums import SumsByNorm
@@ -345,41 +345,38 @@ def noisy_sum(sums: SumsByNorm, norm: float, portion: BudgetShare, generator: np
 
 
 def find_norm(
-    counts: MagnitudeCounts, candidates: range, most_above: int, portion: BudgetShare, generator: np.random.Generator
+    counts: RowSizes, candidates: range, most_above: int, portion: BudgetShare, generator: np.random.Generator
 ) -> float:
     """Return the first candidate bound that about `most_above` rows exceed."""
-    above = counts.above()[0, candidates.start : candidates.stop]
+    above = counts.above()[candidates.start : candidates.stop]
     return float(NORM_GRID[candidates[portion.first_at_most(above, most_above, generator)]])
 
 
-def choose_magnitudes(
-    counts: MagnitudeCounts, most_above: int, epsilon: Fraction, generator: np.random.Generator
-) -> NDArray[np.float64]:
-    """Return, for every column, the first candidate bound that about `most_above` of its magnitudes exceed.
+def choose_norm(counts: RowSizes, most_above: int, epsilon: Fraction, generator: np.random.Generator) -> float:
+    """Return the first candidate bound that about `most_above` rows exceed.
 
     Parameters
     ----------
-    counts : MagnitudeCounts
-        The private counts of norms of rows, or of sizes of features.
+    counts : RowSizes
+        The private counts of norms of rows.
     most_above : int
         A public number.
     epsilon : Fraction
-        What the choice costs, all columns together; it has been paid.
+        The cost of the choice; it has been paid.
     generator : numpy.random.Generator
 
     Formal guarantee
     ----------------
-    Pure epsilon over all columns together, for both relations. A replaced, added or removed row moves the numbers of
-    rows above all grid points of a column one way, each by at most 1, and each column is asked by `first_at_most` with
-    epsilon divided by their number. The answer is a grid point of a public grid.
+    Pure epsilon, for both relations. A replaced, added or removed row moves the numbers of rows above all grid points
+    one way, each by at most 1, and `first_at_most` asks them with epsilon. The answer is a point of a public grid.
 
     Examples
     --------
-    >>> counts = MagnitudeCounts(1).update(np.repeat([1.0, 30.0], [900, 100])[:, None])
-    >>> choose_magnitudes(counts, 500, Fraction(1), np.random.default_rng(0))
-    array([1.])
+    >>> counts = RowSizes(None, None).update(np.repeat([1.0, 30.0], [900, 100])[:, None])
+    >>> choose_norm(counts, 500, Fraction(1), np.random.default_rng(0))
+    1.0
     """
-    return np.take(NORM_GRID, PureSearch(epsilon).places(list(counts.above()), most_above, generator))
+    return float(NORM_GRID[PureSearch(epsilon).places([counts.above()], most_above, generator)[0]])
 
 
 def choose_places(

@@ -137,7 +137,7 @@ def test_the_spend_comes_before_the_first_private_choice(tmp_path, monkeypatch):
         assert len(ledger.entries()) == 1
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(gate, "choose_magnitudes", die)
+    monkeypatch.setattr(gate, "choose_norm", die)
     with pytest.raises(KeyboardInterrupt):
         PrivatePCA(2, statistic="clipped", ledger=ledger).fit(gaussian_rows(2000))
 

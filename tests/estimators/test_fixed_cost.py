@@ -15,7 +15,7 @@ from eigenveil.estimators.base import made_for
 from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.base import made_once
-from eigenveil.moments.preconditioned import integer_map, mapped_bound
+from eigenveil.moments.bound import integer_map, mapped_bound
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.numerics import OneBlasThread, one_blas_thread
 from eigenveil.postprocess import preconditioning, spectrum

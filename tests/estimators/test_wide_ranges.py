@@ -70,9 +70,9 @@ def test_what_is_spent_adds_up_to_epsilon(monkeypatch, n):
         spent.append(epsilon)
         return gate_magnitudes(counts, most, epsilon, generator)
 
-    gate_places, gate_magnitudes = gate.choose_places, gate.choose_magnitudes
+    gate_places, gate_magnitudes = gate.choose_places, gate.choose_norm
     monkeypatch.setattr(gate, "choose_places", places)
-    monkeypatch.setattr(gate, "choose_magnitudes", magnitudes)
+    monkeypatch.setattr(gate, "choose_norm", magnitudes)
     model = PrivatePCA(2, epsilon=1.0, bounds=WIDE, random_state=0).fit(rows(n))
     assert len(spent) == 3
     assert sum(spent) + exact(model.release_.mechanism.epsilon) == 1

@@ -110,7 +110,6 @@ def test_search_finds_no_row_beyond_the_bound(case):
     alone = np.vstack([bound.quantize(row[None, :]) for row in rows])
     assert np.array_equal(quantized, alone)
     assert np.array_equal(quantized, bound.quantize(np.asfortranarray(rows)))
-    assert np.array_equal(quantized, bound.quantize(rows, np.full(rows.shape, np.nan)))
     assert np.array_equal(bound.quantize(rows[::-1]), quantized[::-1])
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eigenveil import numerics
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import column_counts, kernels, numpy_kernels
-from eigenveil.moments.column_counts import SIZES, ColumnCounts, RangeCounts, SizesAndColumns
+from eigenveil.moments.column_counts import ColumnCounts, RangeCounts, SizesAndColumns
 from eigenveil.moments.comparisons import public_order
 from eigenveil.moments.counts import RowSizes
+from eigenveil.moments.numpy_kernels import SIZES
 from helpers import refused
 
 # Powers of the root of 2, numbers a bit beside them, numbers that differ by a bit, and the extreme ones.
@@ -29,22 +29,16 @@ CUTS = st.lists(st.integers(0, 30), max_size=4)
 
 
 @pytest.fixture(scope="module", params=["compiled", "numpy"])
-def way(request, tmp_path_factory):
-    """Count by what the package was installed with, and by NumPy."""
-    path = numerics.LIBRARY
-    if request.param == "numpy":
-        path = tmp_path_factory.mktemp("compiled") / "there is none"
-    elif not path.exists():
-        pytest.skip("installed without a compiler")
-    caches = column_counts._compiled, kernels._compiled_order
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numerics, "LIBRARY", path)
-        for cache in caches:
-            cache.cache_clear()
-            assert (cache() is None) == (request.param == "numpy")
+def way(request):
+    """Count by the compiled kernels, and by NumPy."""
+    if request.param == "compiled":
+        if kernels.compiled() is None:
+            pytest.skip("installed without a compiler")
         yield request.param
-    for cache in (*caches, kernels._compiled):  # the last of which may have looked there too
-        cache.cache_clear()
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "compiled", lambda: None)
+        yield request.param
 
 
 LAYOUTS = st.sampled_from(
@@ -109,8 +103,8 @@ def test_counts_between_any_points_are_those_of_a_naive_count(way, table, some, 
         assert above.tolist() == naive_above([row[at] for row in table], points[at])
 
 
-@pytest.mark.parametrize("d", [1, 3, 20, 70])
-@pytest.mark.parametrize("step", [1.0, 1 / 3, 0.1, 2.0**-40, 1e300])
+@pytest.mark.parametrize("d", [1, 70])
+@pytest.mark.parametrize("step", [1.0, 1 / 3, 1e300])
 def test_numbers_on_even_points_and_a_bit_beside_them_are_counted_where_they_lie(way, d, step):
     """Points as ranges are searched by, of which the place of a number is guessed: the guess is never trusted there."""
     points = [-step * (30 + column % 7) + step * np.arange(1, 101 - column % 5) for column in range(d)]
@@ -135,50 +129,34 @@ def test_numbers_of_other_types_are_counted_as_float64(way, kind):
         assert np.array_equal(wide._values, its._values)
 
 
-@pytest.mark.parametrize("d", [63, 130, 256, 515, 1030])
+@pytest.mark.parametrize("d", [63, 515, 1030])
 @pytest.mark.parametrize("n", [1, 2, 67])
-def test_wide_rows_are_counted_as_by_numpy(way, d, n):
+def test_wide_rows_are_counted_as_by_numpy(d, n):
     """As wide as what is counted at once, and wider; some columns are not counted."""
     rows = np.random.default_rng(d).standard_normal((n, d)) * np.exp2(np.arange(d) % 40 - 20)
-    columns, order = [column for column in range(d) if column % 7 != 3][::-1], np.random.default_rng(n).permutation(n)
+    columns, order = [column for column in range(d) if column % 7 != 3][::-1], public_order(n)
     points = [np.linspace(-2, 2, 9 + column % 5) for column in columns]
     for table in (rows, np.asfortranarray(rows)):
-        number = column_counts._counted_block((n, [table]), tuple(columns))
-        expected = column_counts.numpy_pairs([rows], public_order(n, n), columns)
-        assert all(map(np.array_equal, number[1:], expected))
-        found = column_counts.between(table, points, columns)
-        assert all(map(np.array_equal, found, column_counts.numpy_between(rows, points, columns)))
-    spoilt = rows.copy()
-    spoilt[order[0], 3] = np.nan  # not counted, and refused
+        found = kernels.kernels_for(table)
+        pairs = (way.count_pairs([table], order, columns) for way in (found, numpy_kernels))
+        assert all(map(np.array_equal, *pairs))
+        between = (way.between(table, points, columns) for way in (found, numpy_kernels))
+        assert all(map(np.array_equal, *between))
+    rows[n // 2, 3] = np.nan  # not counted, and refused
     with refused(InvalidDataError):
-        column_counts._counted_block((0, [spoilt]), tuple(columns))
+        RangeCounts(columns).update_from([rows])
 
 
-@pytest.mark.parametrize("d", [3, 20, 51, 130])
-@pytest.mark.parametrize("n", [1, 63, 500])
-def test_norms_and_columns_of_one_reading_are_those_of_two(way, d, n):
-    """In whole tiles and in the last one, in one piece of columns and in several; some of them are counted."""
-    rows, columns = np.random.default_rng(d).standard_normal((n, d)), [*range(2, d, 3), 0][::-1]
-    rows[:, 0] = np.round(rows[:, 0])  # on points
-    points = [np.linspace(-2, 2, 30 + column % 5) for column in columns]
-    points[0] = np.array([-1.0, 0.0, 1.0])
-    shift, scale = np.full(d, 0.2), np.linspace(0.5, 3.0, d)
+def test_norms_and_columns_of_one_reading_are_those_of_two(way):
+    rows = np.random.default_rng(0).standard_normal((500, 20))
+    columns, shift, scale = [5, 0], np.full(20, 0.2), np.linspace(0.5, 3.0, 20)
+    points = [np.linspace(-2, 2, 30), np.array([-1.0, 0.0, 1.0])]
     make = partial(SizesAndColumns, shift, scale, None, points, columns)
     sizes, counts = RowSizes(shift, scale).update(rows), ColumnCounts(points, columns).update(rows)
-    for table in (rows, np.asfortranarray(rows), kernels.RowsByColumn([column.copy() for column in rows.T])):
-        both = pickle.loads(pickle.dumps(make().update(table[: n // 2]))) + make().update_from([table[n // 2 :]])
-        assert both.n_rows == both.columns.n_rows == n
-        assert np.array_equal(both.above(), sizes.above())
-        assert all(map(np.array_equal, both.columns.above(), counts.above()))
-
-
-@pytest.mark.parametrize("kind", ["f4", "i2", "?", ">f8"])
-def test_norms_and_columns_of_other_types_are_those_of_float64(way, kind):
-    rows = np.random.default_rng(0).integers(0, 100, (90, 3)).astype(kind)
-    make = partial(SizesAndColumns, None, None, None, [np.arange(20.0) * 7], [1])
-    both, wide = make().update(rows), make().update(rows.astype(np.float64))
-    assert np.array_equal(both.above(), wide.above())
-    assert np.array_equal(both.columns.above(), wide.columns.above())
+    both = pickle.loads(pickle.dumps(make().update(rows[:200]))) + make().update_from([rows[200:]])
+    assert both.n_rows == both.columns.n_rows == 500
+    assert np.array_equal(both.above(), sizes.above())
+    assert all(map(np.array_equal, both.columns.above(), counts.above()))
 
 
 @pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf])
@@ -205,9 +183,10 @@ def test_a_number_that_is_none_is_refused_in_every_column(way, entry, at):
 
 
 @pytest.mark.parametrize("first", [1, 2**40 + 1, 2**64 - 3])
-def test_the_order_of_hashes_is_the_same(way, first):
+def test_the_order_of_hashes_is_the_same(first):
+    found = kernels.compiled() or numpy_kernels
     for n in (0, 1, 2, 3, 1000, 4097):
-        assert np.array_equal(kernels.places_by_hash(first, n), numpy_kernels.places_by_hash(first, n))
+        assert np.array_equal(found.places_by_hash(first, n), numpy_kernels.places_by_hash(first, n))
 
 
 def test_points_that_were_not_counted_are_refused(way):

@@ -12,8 +12,8 @@ from eigenveil import RowBound, SecondMoments
 from eigenveil.accounting.sensitivity import sum_squared
 from eigenveil.errors import InvalidDataError
 from eigenveil.guarantee import Adjacency
-from eigenveil.moments.counts import NORM_GRID
-from eigenveil.moments.preconditioned import MAP_BITS, MappedSizes, integer_map, mapped_bound
+from eigenveil.moments.bound import MAP_BITS, integer_map, mapped_bound
+from eigenveil.moments.counts import NORM_GRID, MappedSizes
 from eigenveil.moments.sums import SumsByNorm
 
 GENERATOR = np.random.default_rng(5)
@@ -96,7 +96,7 @@ def test_any_layout_batch_and_order_gives_the_same_bits(monkeypatch):
     one_by_one = SecondMoments(MAPPED, 6).update_from(ROWS[i : i + 1] for i in range(len(ROWS)))
     assert one_by_one == reference
     assert SecondMoments(MAPPED, 6).update(ROWS[:50]) + SecondMoments(MAPPED, 6).update(ROWS[50:][::-1]) == reference
-    monkeypatch.setattr("eigenveil.moments.second_moments._WIDEST_THREADED", 2)
+    monkeypatch.setattr("eigenveil.moments.sums._WIDEST_THREADED", 2)
     assert SecondMoments(MAPPED, 6).update(ROWS) == reference
     assert SecondMoments(MAPPED, 6).update(scipy.sparse.csr_array(ROWS)) == reference
 
@@ -116,11 +116,11 @@ def test_sums_and_counts_are_the_same_in_parts(make):
 
 
 def test_one_row_moves_every_count_by_at_most_one():
-    counts = MappedSizes(BEFORE, MAP).update(ROWS).above()[0]
+    counts = MappedSizes(BEFORE, MAP).update(ROWS).above()
     for i in range(20):
         other = ROWS.copy()
         other[i] = 10.0 ** GENERATOR.uniform(-5, 5) * GENERATOR.normal(size=6)
-        change = MappedSizes(BEFORE, MAP).update(other).above()[0] - counts
+        change = MappedSizes(BEFORE, MAP).update(other).above() - counts
         assert np.abs(change).max() <= 1
         assert len({*change} - {0}) <= 1  # and all one way
 
@@ -129,7 +129,7 @@ def test_counts_are_of_the_norms_of_mapped_rows():
     counts = MappedSizes(BEFORE, MAP).update(ROWS)
     lengths = np.linalg.norm(BEFORE.quantize(ROWS) @ MAP * 2.0**-MAP_BITS, axis=1) * BEFORE.norm / 2.0**16
     for candidate in range(200, 280, 7):
-        assert abs(int(counts.above()[0, candidate]) - int((lengths > NORM_GRID[candidate]).sum())) <= 1
+        assert abs(int(counts.above()[candidate]) - int((lengths > NORM_GRID[candidate]).sum())) <= 1
 
 
 def test_a_map_too_large_for_exact_products_or_a_bound_too_low_is_an_error():

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from eigenveil import PrivacyLedger, PrivatePCA, RowBound
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments import comparisons
-from eigenveil.moments.column_counts import half_differences
 from eigenveil.moments.comparisons import (
     MixedDifferences,
     Mixer,
@@ -17,6 +16,7 @@ from eigenveil.moments.comparisons import (
     public_order,
 )
 from eigenveil.moments.kernels import RowsByColumn
+from eigenveil.moments.numpy_kernels import half_differences
 from helpers import moments_on, refused
 
 

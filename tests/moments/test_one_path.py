@@ -13,9 +13,9 @@ import scipy.sparse
 from eigenveil import RowBound, SecondMoments
 from eigenveil.moments import bound as bounds
 from eigenveil.moments import kernels, sums
+from eigenveil.moments.bound import integer_map, mapped_bound
 from eigenveil.moments.comparisons import NeighbourDifferences
-from eigenveil.moments.counts import RowSizes
-from eigenveil.moments.preconditioned import MappedSizes, integer_map, mapped_bound
+from eigenveil.moments.counts import MappedSizes, RowSizes
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.moments.units import Weighted
 from made_units import blocks_of
@@ -63,9 +63,9 @@ COUNTS = {
 
 @pytest.fixture(params=["compiled", "numpy"])
 def passes(request, monkeypatch):
-    """Read rows by one_pass.c, where it was compiled, and by NumPy."""
+    """Read rows by the compiled kernels and by NumPy."""
     if request.param == "numpy":
-        monkeypatch.setattr(kernels, "_compiled", lambda: None)
+        monkeypatch.setattr(kernels, "compiled", lambda: None)
 
 
 def calls(read, rows):
@@ -129,7 +129,8 @@ def test_long_rows_of_several_blocks_are_brought_to_the_bound_at_once(monkeypatc
     rows = np.tile(table(length), (4, 1))
     moments = SecondMoments(BOUND, D).update(rows)
     blocks = -(-len(rows) // (4 * D))
-    at_once = 1 if kernels.room_for_products(D) is None else sums._BLOCKS_TOGETHER
+    compiled = kernels.compiled()
+    at_once = 1 if compiled is None or not compiled.multiplies else sums._BLOCKS_TOGETHER
     assert len(rescaled) == -(-blocks // at_once)
     quantized = BOUND.quantize(rows)
     assert np.array_equal(moments.gram, quantized.T @ quantized)

@@ -8,9 +8,9 @@ import scipy.sparse
 
 from eigenveil import PrivatePCA, RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError
-from eigenveil.moments import kernels, numpy_kernels, units
+from eigenveil.moments import kernels, numpy_kernels
 from eigenveil.moments.counts import NORM_GRID, RowSizes
-from eigenveil.moments.kernels import NormSums
+from eigenveil.moments.numpy_kernels import NormSums
 from eigenveil.moments.sums import SumsByNorm
 from sums_by_hand import sum_by_hand
 
@@ -36,8 +36,8 @@ def options(request):
 def way(request, monkeypatch):
     """Both ways, where there are two."""
     if request.param == "NumPy":
-        monkeypatch.setattr(kernels, "_compiled", lambda: None)
-    elif kernels._compiled() is None:
+        monkeypatch.setattr(kernels, "compiled", lambda: None)
+    elif kernels.compiled() is None:
         pytest.skip("no compiled passes here")
 
 
@@ -96,7 +96,7 @@ def test_one_replaced_row_moves_the_sum_by_twice_the_bound_at_most(options, seed
 
 
 def test_both_ways_leave_the_same_rows_to_be_asked_again():
-    compiled = kernels._compiled()
+    compiled = kernels.compiled()
     if compiled is None:
         pytest.skip("no compiled passes here")
     rows = np.vstack([ROWS, HARD, NORM_GRID[100:140, None] * np.eye(1, 4)])  # many on a rung
@@ -173,27 +173,6 @@ def test_an_entry_that_comes_twice_is_clipped_as_one_whatever_the_matrix_says_of
     twice.has_canonical_format = True
     expected = SecondMoments(bound, 3).update(twice.toarray()).gram
     assert np.array_equal(SecondMoments(bound, 3).update(twice).gram, expected)
-
-
-@pytest.mark.skipif(units._compiled_ascends() is None, reason="nothing was compiled")
-@pytest.mark.parametrize("kind", [np.int32, np.int64])
-def test_the_compiled_check_of_csr_rows_accepts_no_more_than_that_of_scipy(kind):
-    generator, accepted = np.random.default_rng(3), 0
-    for _ in range(300):
-        rows = scipy.sparse.csr_array(np.where(generator.random((6, 5)) < 0.4, generator.random((6, 5)), 0.0))
-        rows.indices, rows.indptr = rows.indices.astype(kind), rows.indptr.astype(kind)
-        for _ in range(generator.integers(3)):
-            listed = (rows.indices, rows.indptr[1:])[generator.integers(2)]
-            listed[generator.integers(5)] += generator.integers(-2, 3)
-        ours = units._compiled_ascends()(rows)
-        try:
-            rows.check_format(full_check=True)
-            its = bool(rows.has_canonical_format)
-        except ValueError:
-            its = False
-        assert not ours or its
-        accepted += ours
-    assert 50 < accepted < 250
 
 
 @pytest.mark.parametrize("column", [-5, 3])

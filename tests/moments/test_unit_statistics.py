@@ -12,12 +12,11 @@ from scipy.stats import chisquare
 
 from eigenveil import RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.moments import numpy_kernels, unit_kernels
-from eigenveil.moments.bound import integer_rows
+from eigenveil.moments import numpy_kernels
+from eigenveil.moments.bound import integer_map, integer_rows, mapped_bound
 from eigenveil.moments.column_counts import ColumnCounts
 from eigenveil.moments.comparisons import ChosenRows, MixedDifferences, chosen_rows
-from eigenveil.moments.counts import _QUARTERS, NORM_GRID, RowSizes, norm_candidates
-from eigenveil.moments.preconditioned import MappedSizes, integer_map, mapped_bound
+from eigenveil.moments.counts import _QUARTERS, NORM_GRID, MappedSizes, RowSizes, norm_candidates
 from eigenveil.moments.sums import SumsByNorm
 from eigenveil.moments.units import Blocks, Units
 from helpers import refused
@@ -89,8 +88,6 @@ def test_what_has_no_meaning_for_persons_is_refused():
     with refused(InvalidDataError):
         RowSizes(None, None).update(blocks_of(visits()))
     with refused(InvalidParameterError):
-        RowSizes(None, None, features=5, unit_weight="by_rows")
-    with refused(InvalidParameterError):
         RowSizes(None, None, unit_weight="visits")
     with refused(InvalidParameterError):
         SumsByNorm(RowBound(1.0, unit_weight="by_rows"), 5)
@@ -121,9 +118,9 @@ def test_rungs_of_persons_are_those_of_fractions(average):
             privacy_units += [rows, generator.permutation(rows.T).T]
     privacy_units += [np.zeros((2, 5)), np.array([[1e-300] * 5, [1.0, 0, 0, 0, 0]])]
     batch = blocks_of(privacy_units)
-    found = norm_candidates(batch.rows, batch.starts, average)[:, 0]
+    found = norm_candidates(batch.rows, batch.starts, average)
     assert found.tolist() == [exact_candidate(rows, average) for rows in privacy_units]
-    assert norm_candidates(np.array([[np.inf, 0.0], [1.0, 0.0]]), np.array([0]))[0, 0] == len(NORM_GRID)
+    assert norm_candidates(np.array([[np.inf, 0.0], [1.0, 0.0]]), np.array([0]))[0] == len(NORM_GRID)
 
 
 def test_rungs_of_single_rows_are_those_of_persons_of_one_row():
@@ -134,7 +131,7 @@ def test_rungs_of_single_rows_are_those_of_persons_of_one_row():
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_a_person_moves_all_counts_one_way_by_at_most_one(weight):
     privacy_units = [np.array(block, dtype=np.float64) for block in small_blocks((-4, 0, 1, 2), 2)]
-    counts = [RowSizes(None, None, unit_weight=weight).update(blocks_of([rows])).above()[0] for rows in privacy_units]
+    counts = [RowSizes(None, None, unit_weight=weight).update(blocks_of([rows])).above() for rows in privacy_units]
     for mine, its in itertools.combinations(np.unique(counts, axis=0), 2):
         assert {*np.unique(mine - its)} <= {0, 1} or {*np.unique(mine - its)} <= {-1, 0}
 
@@ -212,7 +209,6 @@ def test_neighbouring_identifiers_choose_independently():
 
 
 def test_rows_of_one_hash_are_told_apart_by_their_entries(monkeypatch):
-    monkeypatch.setattr(unit_kernels, "compiled", lambda: None)
     monkeypatch.setattr(numpy_kernels, "row_hashes", lambda rows: np.zeros(len(rows), dtype=np.uint64))
     privacy_units, generator = keyed(visits()), np.random.default_rng(3)
     wanted = told(ChosenRows(5).update(batch_of(privacy_units)))[0]

@@ -16,7 +16,6 @@ from eigenveil.gate import check_capacity
 from eigenveil.guarantee import Adjacency, Unit
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments import numpy_kernels
-from eigenveil.moments import second_moments as moments_module
 from eigenveil.moments import sums as product_sums
 from eigenveil.moments.row_rule import RowRule
 from eigenveil.moments.units import Blocks, Units, Weighted
@@ -75,7 +74,7 @@ def test_no_small_block_moves_a_statistic_further_than_the_table_says(bits, entr
 
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_control_rows_that_are_clipped_one_by_one_are_caught(weight, monkeypatch):
-    monkeypatch.setattr("eigenveil.moments.unit_kernels.compiled", lambda: None)
+    monkeypatch.setattr("eigenveil.moments.kernels.compiled", lambda: None)
     monkeypatch.setattr("eigenveil.moments.bound.units_together", lambda grid, starts, *_, **__: np.zeros(len(grid)))
     monkeypatch.setattr(RowBound, "single_bits", property(lambda self: self.bits))
     bound = RowBound(4.0, 2, unit_weight=weight)
@@ -179,9 +178,7 @@ def test_the_layout_the_blocks_and_the_threads_change_no_bit(bound, wide, monkey
     privacy_units = visits()
     wanted, batch = collected(bound, privacy_units), blocks_of(privacy_units)
     if wide:
-        monkeypatch.setattr(moments_module, "_WIDEST_THREADED", 4)
-        monkeypatch.setattr(moments_module, "_WIDE_BLOCK", 9)
-        monkeypatch.setattr(moments_module, "_PANEL", 2)
+        monkeypatch.setattr(product_sums, "_WIDEST_THREADED", 4)
     for rows in (scipy.sparse.csr_array(batch.rows), np.asfortranarray(batch.rows), batch.rows.astype(np.float32)):
         for entries, cores in ((5, 1), (60, 3), (2**19, 2)):
             monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", entries)

@@ -65,7 +65,7 @@ def test_the_pairs_are_near_the_worst_case(adjacency, weight):
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_rows_that_are_clipped_one_by_one_are_caught(adjacency, weight, monkeypatch):
-    monkeypatch.setattr("eigenveil.moments.unit_kernels.compiled", lambda: None)
+    monkeypatch.setattr("eigenveil.moments.kernels.compiled", lambda: None)
     monkeypatch.setattr("eigenveil.moments.bound.units_together", one_by_one)
     found = audit(UnitSubject(mechanism(adjacency), collecting(weight)), **SETTINGS)
     assert found.verdict == "violation"

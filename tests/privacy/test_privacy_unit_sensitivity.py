@@ -64,7 +64,7 @@ def statistics(source):
         found[name] = (moments.n_samples, *map(int, moments.gram.ravel()))
     for weight in ("equal", "by_rows"):
         sizes = collect(source, partial(RowSizes, None, None, unit_weight=weight), progress=False)
-        found[weight, "norms"] = (sizes.n_rows, *(sizes.n_rows - int(count) for count in sizes.above()[0]))
+        found[weight, "norms"] = (sizes.n_rows, *(sizes.n_rows - int(count) for count in sizes.above()))
     by_norm = collect(source, partial(SumsByNorm, RowBound(1.0, bits=BITS, unit_weight="equal"), D), progress=False)
     for norm in NORMS:
         found["persons", norm] = (by_norm.n_rows, *map(int, by_norm.within(norm)))
@@ -219,7 +219,7 @@ def test_control_rows_clipped_one_by_one_pass_the_table(monkeypatch):
         np.trunc(grid, out=grid)
         return np.full(len(grid), float(constant))
 
-    monkeypatch.setattr("eigenveil.moments.unit_kernels.compiled", lambda: None)
+    monkeypatch.setattr("eigenveil.moments.kernels.compiled", lambda: None)
     monkeypatch.setattr("eigenveil.moments.bound.units_together", one_by_one)
     rows = np.array(PRIVACY_UNITS["fifty rows of norm 1"])
     found = statistics(open_table(rows, privacy_unit=["x"] * len(rows)))

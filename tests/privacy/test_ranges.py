@@ -11,7 +11,8 @@ from eigenveil.estimators import fit
 from eigenveil.estimators.plan import rows_for_ranges
 from eigenveil.estimators.split import NORM_SHARE, RANGES_SHARES, SEARCHES
 from eigenveil.mechanisms.choices import PureSearch
-from eigenveil.moments.column_counts import ColumnCounts, half_differences
+from eigenveil.moments.column_counts import ColumnCounts
+from eigenveil.moments.numpy_kernels import half_differences
 from eigenveil.sampling.randomness import secure_generator
 from eigenveil.tables.open import open_source
 from privacy.test_selection import enumerated, worst_loss

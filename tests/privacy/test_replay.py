@@ -33,7 +33,7 @@ from eigenveil.estimators import inputs
 from eigenveil.estimators.score_map import score_map
 from eigenveil.mechanisms import MECHANISMS, gaussian, laplace
 from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
-from eigenveil.moments.counts import MagnitudeCounts
+from eigenveil.moments.counts import RowSizes
 from eigenveil.moments.row_rule import STATISTICS, RowRule
 from eigenveil.sampling.randomness import secure_generator
 from eigenveil.tables.open import open_table
@@ -585,7 +585,7 @@ NOISE = {
     ),
     "rows that are counted twice": (
         lambda patch: patch.setattr(
-            MagnitudeCounts, "above", lambda self, before=MagnitudeCounts.above: 2 * before(self)
+            RowSizes, "above", lambda self, before=RowSizes.above: 2 * before(self)
         ),
         {"statistic": "clipped", "epsilon": 20.25},
         "one row has moved counts",

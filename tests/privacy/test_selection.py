@@ -9,10 +9,11 @@ import scipy.stats
 
 from eigenveil.audit import epsilon_lower_bound
 from eigenveil.errors import CapacityError
-from eigenveil.gate import choose_magnitudes
+from eigenveil.gate import choose_norm, choose_places
 from eigenveil.mechanisms import choices
 from eigenveil.mechanisms.choices import first_at_most, noise_scale
-from eigenveil.moments.counts import NORM_GRID, MagnitudeCounts
+from eigenveil.moments.column_counts import ColumnCounts
+from eigenveil.moments.counts import NORM_GRID, RowSizes
 from eigenveil.sampling.randomness import secure_generator, seeded_generator
 from statistical.constants import ALPHA
 
@@ -97,7 +98,7 @@ def test_the_scale_is_two_over_epsilon():
 
 
 def counts_of(magnitudes):
-    return MagnitudeCounts(1).update(np.asarray(magnitudes, dtype=float)[:, None])
+    return RowSizes(None, None).update(np.asarray(magnitudes, dtype=float)[:, None])
 
 
 # One row that the second place holds, and the first does not. The second place has a loss of epsilon.
@@ -121,8 +122,9 @@ def test_the_audit_finds_no_more_than_epsilon_and_catches_noise_of_a_sixth(monke
 def test_columns_share_the_epsilon():
     """With two columns each of them is asked with half of it, and independently."""
     rows = np.repeat([[1.0, 8.0], [4.0, 64.0]], [70, 30], axis=0)
-    counts, generator = MagnitudeCounts(2).update(rows), seeded_generator(5)
-    drawn = np.array([choose_magnitudes(counts, 25, Fraction(1), generator) for _ in range(2000)])
+    counts, generator = ColumnCounts([NORM_GRID] * 2).update(rows), seeded_generator(5)
+    search = choices.PureSearch(Fraction(1))
+    drawn = NORM_GRID[[choose_places(counts, 25, search, generator) for _ in range(2000)]]
     scale = float(noise_scale(Fraction(1, 2)))
     for column, low in ((0, 1.0), (1, 8.0)):
         mechanism = enumerated(counts.above()[column], 25, scale)
@@ -135,7 +137,7 @@ def test_columns_share_the_epsilon():
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
 def test_it_lands_where_as_many_rows_lie_beyond_as_were_asked_for(size):
     magnitudes = size * np.random.default_rng(0).lognormal(size=5000)
-    chosen = choose_magnitudes(counts_of(magnitudes), 500, Fraction(1, 2), secure_generator())[0]
+    chosen = choose_norm(counts_of(magnitudes), 500, Fraction(1, 2), secure_generator())
     # Scale 4 of the noise on the threshold and on 481 counts: 200 rows are more than fifty of it.
     assert 300 - 200 <= np.sum(magnitudes > chosen) <= 700
 
@@ -145,7 +147,7 @@ def test_it_is_rarely_more_than_an_octave_off(rows_epsilon, beyond, limit):
     """By the exact distribution: a table of lognormal norms, the ladder as it is, and m* = 6 / epsilon."""
     n, epsilon = 1000, rows_epsilon / 1000
     norms = np.exp(0.3 * scipy.stats.norm.ppf((np.arange(n) + 0.5) / n))
-    above = counts_of(norms).above()[0]
+    above = counts_of(norms).above()
     mechanism = enumerated(above, int(beyond / epsilon), 2 / epsilon)
     aim = int(np.argmax(above <= beyond / epsilon))
     assert mechanism[: aim - 8].sum() + mechanism[aim + 9 :].sum() < limit
@@ -154,12 +156,12 @@ def test_it_is_rarely_more_than_an_octave_off(rows_epsilon, beyond, limit):
 def test_the_last_rung_is_what_is_left():
     columns = [np.full(5, 10**6), np.full(1, 7), np.array([10**6, 0, 0])]
     assert first_at_most(columns, 0, Fraction(1), seeded_generator(0)).tolist() == [4, 0, 1]
-    beyond = MagnitudeCounts(1).update(np.full((10**4, 1), 1e300))
-    assert choose_magnitudes(beyond, 10, Fraction(1), seeded_generator(0))[0] == NORM_GRID[-1]
+    beyond = RowSizes(None, None).update(np.full((10**4, 1), 1e300))
+    assert choose_norm(beyond, 10, Fraction(1), seeded_generator(0)) == NORM_GRID[-1]
 
 
 def test_magnitudes_beyond_the_ladder_are_counted():
-    counts = MagnitudeCounts(2).update(np.array([[0.0, 1e300], [1.0, np.inf], [2.0, 3.0]]))
-    assert counts.above()[:, -1].tolist() == [0, 2]
+    counts = RowSizes(None, np.full(2, 1e10)).update(np.array([[0.0, 1e300], [1e308, 0.0], [0.0, 0.03]]))
+    assert counts.above()[-1] == 2
     assert NORM_GRID[0] < 1e-8
     assert NORM_GRID[-1] > 1e8

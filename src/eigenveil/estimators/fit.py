@@ -27,10 +27,11 @@ from ..guarantee import Adjacency, Guarantee
 from ..mechanisms.budget import Budget, BudgetShare
 from ..mechanisms.choices import PureSearch, Search
 from ..mechanisms.gaussian import Gaussian
-from ..moments.column_counts import SIZES, ColumnCounts, RangeCounts, SizesAndColumns
+from ..moments.bound import MAP_BITS, integer_map, mapped_bound
+from ..moments.column_counts import ColumnCounts, RangeCounts, SizesAndColumns
 from ..moments.comparisons import ChosenRows, MixedDifferences
-from ..moments.counts import NORM_GRID, RowSizes
-from ..moments.preconditioned import MAP_BITS, MappedSizes, integer_map, mapped_bound
+from ..moments.counts import NORM_GRID, MappedSizes, RowSizes
+from ..moments.numpy_kernels import SIZES
 from ..moments.second_moments import SecondMoments
 from ..moments.sums import SumsByNorm
 from ..moments.units import in_blocks
@@ -310,7 +311,7 @@ class Fit:
     def _with_norm(self, preparation: RowPreparation, counts: RowSizes) -> RowPreparation:
         """Return the preparation with a norm bound that is found at its share of epsilon."""
         beyond, epsilon = self.route.rows_beyond(counts.n_rows), self.route.norm_cost
-        return preparation.with_norm(float(gate.choose_magnitudes(counts, beyond, epsilon, self.generator)[0]))
+        return preparation.with_norm(gate.choose_norm(counts, beyond, epsilon, self.generator))
 
     def _about_medians(self, preparation: RowPreparation, counts: RowSizes) -> RowPreparation:
         """Return the preparation about the middles of public ranges, or about medians if rows are much shorter so.

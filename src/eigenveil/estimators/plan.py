@@ -21,8 +21,8 @@ from ..mechanisms.base import made_once
 from ..mechanisms.budget import BudgetShare
 from ..mechanisms.choices import DiagonalMechanism, GaussianSearch, PureSearch, Search, noise_scale
 from ..mechanisms.gaussian import Gaussian
-from ..moments.column_counts import SIZES
 from ..moments.counts import NORM_GRID
+from ..moments.numpy_kernels import SIZES
 from ..moments.row_rule import RowRule
 from ..releases.matrix import FOR_UNITS, without_units
 from ..releases.origin import Request

@@ -5,20 +5,30 @@ q'q <= 4^bits, is a fact about integers. That is why the norm is taken *after* q
 floating point depends on the order of summation, and one bit of it could move a quantized entry.
 """
 
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import InvalidDataError, InvalidParameterError
-from ..numerics import FloatArray
-from .kernels import EXACT_LIMIT, Rows, RowsByColumn, integers, is_read_in_place, put_rows
+from ..numerics import FloatArray, IntArray
+from .kernels import dense_rows, kernels_for
 from .numpy_kernels import EXACT_INTEGER_BITS as EXACT_INTEGER_BITS
-from .numpy_kernels import SINGLE_BITS, clip, squared_norms, units_together, weigh
+from .numpy_kernels import (
+    EXACT_LIMIT,
+    SINGLE_BITS,
+    Shortening,
+    clip,
+    squared_norms,
+    to_the_bound,
+    units_together,
+    weigh,
+)
 from .numpy_kernels import integer_rows as integer_rows
 from .numpy_kernels import target_exponent as target_exponent
 from .row_rule import RowRule
-from .unit_kernels import unit_integers
-from .units import NOT_WHOLE_UNITS, SHARE_BITS, Units, with_first
+from .units import NOT_WHOLE_UNITS, SHARE_BITS, Units
 
 NOT_FINITE = (
     "The data contain NaN or infinity; clean them first, or give a public value for missing ones by a schema, by "
@@ -43,36 +53,19 @@ class RowBound(RowRule):
         if self.compares and not self.compares_neighbours:
             raise InvalidParameterError("Disjoint pairs are read from older files alone; give comparisons=8.")
 
-    def quantize(self, rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
-        """Return the integer rows, as float64, of a block of dense rows, each of them a unit.
+    def quantize(self, rows: FloatArray) -> FloatArray:
+        """Return the integer rows, as float64, of a block of dense rows, each of them a unit."""
+        return self.quantize_units(Units(rows))[0]
 
-        `out`, a buffer of the same shape, saves the allocation.
-        """
-        return self.quantize_units(Units(rows), out)[0]
-
-    def quantize_units(self, units: Units, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    def quantize_units(self, units: Units) -> tuple[FloatArray, FloatArray]:
         """Return the integer rows of dense units, and the constant that is appended to each row."""
-        if units.starts is not None and self.shortens_units:
-            out = np.empty(units.rows.shape) if out is None else out
-            constants = unit_integers(units.rows, units.starts, *self.shortening, out)
-            if constants is not None:
-                of_rows = np.repeat(constants, units.sizes)
-                left, places = units.some(with_first(constants < 0))
-                first = left.sizes[0]
-                more, of_more = self.integers_apart(left)
-                out[places[first:]], of_rows[places[first:]] = more[first:], of_more[first:]
-                return out, of_rows
-        return self.integers_apart(units, out)
-
-    def integers_apart(self, units: Units, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return what `quantize_units` does, of rows that become integers one by one before they are shortened."""
-        integers = self.single_integers(np.asarray(units.rows), out)
+        integers = self.single_integers(np.asarray(units.rows))
         return integers, self.bound_units(integers, units)
 
-    def single_integers(self, rows: FloatArray, out: FloatArray | None = None) -> FloatArray:
+    def single_integers(self, rows: FloatArray) -> FloatArray:
         """Return dense rows as integers, each held to norm 2^`single_bits` by itself."""
         shift = None if self.shift is None else np.asarray(self.shift)
-        return quantize_values(self, rows, self.grid_factor, shift, rows.shape[1], out)
+        return quantize_values(self, rows, self.grid_factor, shift, rows.shape[1])
 
     def long_integers(self, rows: FloatArray) -> FloatArray:
         """Return what `single_integers` makes of dense rows that are all too long for the exact square of a norm."""
@@ -101,10 +94,10 @@ class RowBound(RowRule):
         return self.statistic == "clipped" and self.takes_units
 
     @property
-    def shortening(self) -> tuple[FloatArray | None, FloatArray, int, int, bool]:
-        """How that is done: shift, factor, bits, constant, and whether units are averaged."""
+    def shortening(self) -> Shortening:
+        """The parameters by which that is done."""
         shift = None if self.shift is None else np.asarray(self.shift)
-        return shift, self.grid_factor, self.bits, self.constant_units, self.unit_weight == "equal"
+        return Shortening(shift, self.grid_factor, self.bits, self.constant_units, self.unit_weight == "equal")
 
     @property
     def single_bits(self) -> int:
@@ -118,20 +111,17 @@ def quantize_values(
     factor: FloatArray,
     shift: FloatArray | None,
     n_features: int,
-    out: FloatArray | None = None,
 ) -> FloatArray:
-    """Quantize rows that list some of their entries, the others being zero.
+    """Return dense rows as integers; those of privacy units are still to be shortened together, by `bound_units`.
 
-    `factor` and `shift` broadcast against `rows`. This is the one implementation of the rule: dense blocks
-    list all entries, sparse ones list the stored entries padded with zeros, and both get the same integers.
-    Rows of privacy units are still to be shortened together, by `RowBound.bound_units`.
+    `factor` and `shift` broadcast against `rows`.
     """
     bits = bound.single_bits
     if rows.dtype.itemsize > 8:  # long doubles: in a list, one of them would change how the others are rounded
         rows = rows.astype(np.float64)
-    grid = np.empty(rows.shape) if out is None else out
+    grid = np.empty(rows.shape)
     every = bound.statistic == "normalized"  # rows of any length become directions
-    squared = integers(rows, shift, factor, None if every else bits, grid)
+    squared = kernels_for(rows, factor).integers(rows, shift, factor, None if every else bits, grid)
     if rows.shape[0] == 0:
         return grid
     long_rows = np.flatnonzero(every | ~(squared < EXACT_LIMIT))  # the negation also catches NaN
@@ -141,28 +131,6 @@ def quantize_values(
         bound, rows[which].astype(np.float64), factor[which] if factor.ndim == 2 else factor, shift, n_features
     )[:-1]
     return grid
-
-
-def dense_rows(batch: Any) -> FloatArray:
-    """Return a batch as dense float64."""
-    return np.asarray(batch.toarray() if hasattr(batch, "toarray") else batch, dtype=np.float64)
-
-
-def rows_as_they_lie(batch: Any) -> Rows:
-    """Return a batch that the compiled passes read in place, else a copy in dense float64."""
-    in_place = isinstance(batch, RowsByColumn) or (type(batch) is np.ndarray and batch.ndim == 2)
-    return batch if in_place and is_read_in_place(batch.dtype) else dense_rows(batch)
-
-
-def row_by_row(batch: Any) -> FloatArray:
-    """Return a batch as dense float64, each row in one piece: as it lies, or as a copy."""
-    if isinstance(batch, RowsByColumn):
-        rows = np.empty(batch.shape)
-        put_rows(batch, np.arange(batch.shape[0]), rows)
-        return rows
-    rows = dense_rows(batch)
-    in_pieces = rows.shape[1] > 1 and rows.strides[1] != rows.itemsize
-    return np.ascontiguousarray(rows) if in_pieces or not rows.flags.aligned else rows
 
 
 def finite_rows(batch: Any) -> FloatArray:
@@ -203,3 +171,88 @@ def _rescaled(
     directions = np.asarray(np.trunc(np.ldexp(mantissa, np.maximum(exponent, -2000))))
     clip(directions, squared_norms(directions), np.True_, bound.single_bits)
     return directions
+
+
+# Rows of a second pass: mapped by a public matrix of integers, and bounded again. The product of integers is exact in
+# float64, so what a row becomes depends on that row alone: not on its neighbours, its layout, or the engine.
+MAP_BITS = 24
+"""A map leaves as integers of 2^-24."""
+FARTHEST_SHORTER = 8
+"""A second bound is at most this many octaves below the first, so that squared norms of mapped rows are exact."""
+
+
+def integer_map(matrix: FloatArray) -> IntArray:
+    """Return a symmetric map of norm at most 1 as integers of 2^-24."""
+    return np.rint(np.ldexp((matrix + matrix.T) / 2, MAP_BITS)).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class MappedBound(RowBound):
+    """The rule of mapped rows: r = round(q M / 2^24 * norm before / norm), shortened to norm 2^bits where it is longer.
+
+    Parameters
+    ----------
+    before : RowBound
+        The rule that makes the integers q.
+    map : ndarray of int64
+        The symmetric matrix M, of norm about 2^24 at most.
+
+    The others are those of `RowRule`: `norm` is that of mapped rows, and `mapped_from` that of the rule before.
+
+    Notes
+    -----
+    By Cauchy and Schwarz a partial sum of an entry of q M is at most |q| times the norm of a column of M. This is
+    checked to lie below 2^53, so that each of them is an integer that float64 holds, and the product is the same in any
+    order of summation. The factor and the rounding work element by element.
+
+    Examples
+    --------
+    >>> bound = mapped_bound(RowBound(1.0, bits=4), integer_map(np.diag([0.25, 1.0])), 0.5)
+    >>> bound.quantize(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    array([[ 8.,  0.],
+           [ 0., 16.]])
+    """
+
+    before: Any = None  # a RowBound; without a default it could not follow fields that have one
+    map: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        columns = np.sqrt(np.square(self.map.astype(np.float64)).sum(axis=0)).max()
+        if columns * 2.0**self.bits >= 2.0 ** (EXACT_INTEGER_BITS - 1):
+            raise ValueError("The map is too large for exact products.")
+        if self.before.norm > self.norm * 2.0**FARTHEST_SHORTER:
+            raise ValueError("The second bound is too far below the first.")
+        if 2 * (self.bits + FARTHEST_SHORTER) >= EXACT_INTEGER_BITS:
+            raise ValueError("The grid is too fine for exact norms of mapped rows; use at most 18 bits.")
+
+    by_one_factor = shortens_units = False
+
+    def quantize_units(self, units: Units) -> tuple[FloatArray, FloatArray]:
+        """Return the integer rows of dense units, and the constant that is appended to each row."""
+        mapped = mapped_integers(self.before, self.map, units)
+        mapped *= math.ldexp(self.before.norm / self.norm, -MAP_BITS)
+        np.rint(mapped, out=mapped)
+        if units.starts is None:
+            to_the_bound(mapped, squared_norms(mapped), self.bits)
+        else:  # where privacy units are averaged, their rows have been divided already
+            units_together(mapped, units.starts, self.bits, 0, average=False)
+        return mapped, np.full(len(mapped), float(self.constant_units))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MappedBound):
+            return NotImplemented
+        return self.rule == other.rule and self.before == other.before and np.array_equal(self.map, other.map)
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
+
+
+def mapped_bound(before: RowBound, integers: IntArray, norm: float) -> MappedBound:
+    """Return the rule of rows that are mapped by `integers` and then bounded by `norm`."""
+    facts = before.to_dict() | {"norm": norm, "mapped_from": before.norm}
+    return MappedBound(**facts, before=before, map=integers)
+
+
+def mapped_integers(before: RowBound, integers: IntArray, units: Units) -> FloatArray:
+    """Return q M, exact integers as float64."""
+    return np.asarray(before.quantize_units(units)[0] @ integers.astype(np.float64))

@@ -1,4 +1,4 @@
-/* The counts of column_counts.py over rows of float64, compiled: comparisons alone, so the same integers.
+/* The counts of numpy_kernels.py over rows of float64, compiled: comparisons alone, so the same integers.
 
    Built by CMakeLists.txt into the same library as one_pass.c. */
 
@@ -195,15 +195,12 @@ int eigenveil_count_columns(const struct table *table, double *restrict room, co
             for (size_t j = 0; norms && j < width; j++)
                 add_squares(columns[j], norms->shift[from + j], norms->scale[from + j], squared);
             for (size_t j = from; j < from + width; j++) {
-                const double *entries = columns[j - from], *own;
-                int32_t *own_bins, *others, n = (int32_t)grid->n_points[j], near;
                 uint32_t places[DEEP]; /* as signed ones they would be extended one by one */
                 fetch_next(table, whole, first, from, width, j);
                 if (grid->starts[j] < 0) continue;
-                own = grid->points + grid->starts[j];
-                own_bins = bins + grid->starts[j];
-                others = own_bins + n_bins;
-                near = even_places(entries, grid, j, places);
+                const double *entries = columns[j - from], *own = grid->points + grid->starts[j];
+                int32_t *own_bins = bins + grid->starts[j], *others = own_bins + n_bins, n = (int32_t)grid->n_points[j];
+                int near = even_places(entries, grid, j, places);
                 for (size_t i = 0; near && i < many; i++) {
                     beyond |= not_finite(entries[i]);
                     places[i] = (uint32_t)(grid->doubt <= 0.25
@@ -222,36 +219,6 @@ int eigenveil_count_columns(const struct table *table, double *restrict room, co
             int16_t found[DEEP];
             look_up(&norms->groups, squared, many, found);
             norms->n_left += count_groups(found, first, many, norms->counts, norms->left + norms->n_left);
-        }
-    }
-    return beyond != 0;
-}
-
-/* Count the entries of every column above each of a few points: the first of all columns, then the second of all. */
-FOR_EVERY_PROCESSOR
-int eigenveil_count_few(const struct table *table, double *restrict room, const double *restrict points,
-                        size_t n_points, int64_t *restrict above)
-{
-    int whole = in_rows(table);
-    size_t d = table->d;
-    int64_t beyond = 0;
-    for (size_t first = 0; first < table->n; first += DEEP) {
-        size_t many = table->n - first < DEEP ? table->n - first : DEEP;
-        for (size_t from = 0, to; from < d; from = to) {
-            const double *columns[NARROW];
-            to = d - from < NARROW ? d : from + NARROW;
-            columns_from(table, whole, first, many, from, to - from, room, columns);
-            for (size_t j = from; j < to; j++) {
-                const double *entries = columns[j - from];
-                fetch_next(table, whole, first, from, to - from, j);
-                for (size_t i = 0; i < many; i++) beyond |= not_finite(entries[i]);
-                for (size_t k = 0; k < n_points; k++) {
-                    double point = points[k * d + j];
-                    int64_t count = 0;
-                    for (size_t i = 0; i < many; i++) count += entries[i] > point;
-                    above[k * d + j] += count;
-                }
-            }
         }
     }
     return beyond != 0;

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError
 from ..numerics import FloatArray
-from . import unit_kernels
-from .bound import NOT_FINITE, finite_rows, rows_as_they_lie
-from .kernels import Rows, places_by_hash, put_rows
-from .numpy_kernels import Comparing, compared, compared_rows, smallest_hashes, split_mix
+from . import kernels, numpy_kernels
+from .bound import NOT_FINITE, finite_rows
+from .kernels import Rows, put_rows, rows_as_they_lie
+from .numpy_kernels import Comparing, compared, compared_rows, split_mix
 from .row_rule import RowRule
 from .units import TWICE, Blocks, InBatches, Units
 
@@ -188,7 +188,7 @@ def public_order(n_rows: int, block: int = 0) -> NDArray[np.int64]:
     >>> public_order(6).tolist()
     [2, 4, 5, 1, 0, 3]
     """
-    return places_by_hash((block << 32) + 1, n_rows)
+    return (kernels.compiled() or numpy_kernels).places_by_hash((block << 32) + 1, n_rows)
 
 
 class Mixer(HoldsRows):
@@ -379,22 +379,14 @@ def chosen_rows(blocks: Blocks) -> FloatArray:
     """
     rows, starts = blocks.rows, blocks.checked().starts
     hashes = split_mix(blocks.keys[:, 0] + split_mix(blocks.keys[:, 1]))
-    places = unit_kernels.smallest_hashes(rows, starts, hashes)
-    if places is None:
-        places, first = np.empty(starts.size, dtype=np.int64), 0
-        for part in Units(rows, starts).pieces(max(1, _PIECE_ENTRIES // rows.shape[1]), starts.size):
-            end = first + part.n_units
-            places[first:end] = _chosen(part, hashes[first:end]) + starts[first]
-            first = end
-    for unit in np.flatnonzero(places < 0).tolist():
-        part = Units(rows, starts).part(unit, unit + 1)
-        places[unit] = _chosen(part, hashes[unit : unit + 1])[0] + starts[unit]
+    smallest_hashes = (kernels.compiled() or numpy_kernels).smallest_hashes
+    places, first = np.empty(starts.size, dtype=np.int64), 0
+    for part in Units(rows, starts).pieces(max(1, _PIECE_ENTRIES // rows.shape[1]), starts.size):
+        end = first + part.n_units
+        assert part.starts is not None
+        places[first:end] = smallest_hashes(finite_rows(part.rows), part.starts, hashes[first:end]) + starts[first]
+        first = end
     # At positions `take` needs a third of the time of an index.
     chosen = finite_rows(rows.take(places, axis=0) if isinstance(rows, np.ndarray) else rows[places])
     chosen += 0.0  # -0.0 is 0.0
     return chosen
-
-
-def _chosen(part: Units, hashes: HashArray) -> NDArray[np.int64]:
-    starts = np.zeros(0, dtype=np.int64) if part.starts is None else part.starts
-    return smallest_hashes(finite_rows(part.rows), starts, hashes)

@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidDataError, InvalidParameterError, one_of
+from ..errors import InvalidDataError, one_of
 from ..numerics import FloatArray, IntArray
 from ..releases.score_map import ENTRY_BITS, ScoreGrid
-from .bound import dense_rows, finite_rows, integer_rows, rows_as_they_lie, target_exponent
-from .kernels import Candidates, Rows, count_by_norm
-from .numpy_kernels import split_mix, squared_norms, unit_sizes
+from . import kernels, numpy_kernels
+from .bound import MAP_BITS, RowBound, finite_rows, integer_rows, mapped_integers, target_exponent
+from .kernels import Rows, dense_rows, kernels_for, rows_as_they_lie
+from .numpy_kernels import Candidates, split_mix, squared_norms, unit_sizes
 from .row_rule import UNIT_WEIGHTS
-from .unit_kernels import unit_squares
 from .units import NOT_WHOLE_UNITS, TWICE, Blocks, InBatches, InThreads, Units, units_of, without_weights
 
 # Grid points are the powers of 2^(1/8) from 2^-30 to 2^30: a public range wide enough for most units, and steps as fine
@@ -34,49 +34,8 @@ _CELL_SHIFT = 52 - _CELL_BITS
 _FIRST_CELL = (1023 + _LOWEST // 4) << _CELL_BITS
 
 
-class MagnitudeCounts(InThreads):
-    """Counts of magnitudes (norms of rows, or sizes of features) on the public grid.
-
-    Examples
-    --------
-    >>> counts = MagnitudeCounts(1).update(np.array([[0.9], [1.1], [3.0]]))
-    >>> counts.at_most()[0, NORM_GRID.searchsorted(2.0)]
-    np.int64(2)
-    """
-
-    n_rows: int
-
-    def __init__(self, n_columns: int) -> None:
-        self.n_rows = 0
-        # The last bin holds what is above the grid of candidate bounds.
-        self._bins = np.zeros((n_columns, NORM_GRID.size + 1), dtype=np.int64)
-
-    def _of(self, X: Any) -> Any:
-        """Return the bins of rows of nonnegative numbers, one for each column; NaN counts as above the grid."""
-        return self._binned(np.searchsorted(NORM_GRID, X, side="left"))
-
-    def _binned(self, candidates: IntArray) -> IntArray:
-        """Return the bins of rows of grid points, one for each column."""
-        columns = (
-            np.bincount(candidates[:, column], minlength=NORM_GRID.size + 1) for column in range(self._bins.shape[0])
-        )
-        return np.array(list(columns))
-
-    def _add(self, part: Any) -> None:
-        self._bins += part
-        self.n_rows += int(part[0].sum())
-
-    def at_most(self) -> IntArray:
-        """Return, for each column and grid point, the number of rows at or below it."""
-        return np.cumsum(self._bins, axis=1)[:, :-1]
-
-    def above(self) -> IntArray:
-        """Return, for each column and grid point, the number of rows above it."""
-        return self.n_rows - self.at_most()
-
-
 def norm_candidates(rows: FloatArray, starts: IntArray | None = None, average: bool = False) -> IntArray:
-    """Return, as one column, the first candidate bound that is no shorter than each row; one more above the grid.
+    """Return the place of the first candidate bound that is no shorter than each row; above the grid, one more.
 
     The grid point is that of the exact `integer_rows`. A norm in floats is asked first, and believed where no grid
     point is near it: which rows are asked twice depends on the batch, what they come to does not.
@@ -86,9 +45,9 @@ def norm_candidates(rows: FloatArray, starts: IntArray | None = None, average: b
 
     Examples
     --------
-    >>> NORM_GRID[norm_candidates(np.array([[0.6, 0.8], [1.0, 1.0], [2.0, 0.1]]))[:, 0]].round(2).tolist()
+    >>> NORM_GRID[norm_candidates(np.array([[0.6, 0.8], [1.0, 1.0], [2.0, 0.1]]))].round(2).tolist()
     [1.0, 1.41, 2.18]
-    >>> NORM_GRID[norm_candidates(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))[:, 0]].round(2).tolist()
+    >>> NORM_GRID[norm_candidates(np.array([[1.0], [1.0], [0.5]]), np.array([0, 2]))].round(2).tolist()
     [1.41, 0.5]
     """
     with np.errstate(over="ignore", under="ignore"):
@@ -108,7 +67,7 @@ def _unit_candidates(
     margin = doubt(units.rows.shape[1]) + 2.0 ** (int(sizes.max(initial=1)).bit_length() - 51)
 
     def exactly(near: NDArray[np.intp]) -> IntArray:
-        asked = units.some(near)[0]
+        asked = units.some(near)
         return np.asarray(_exact_steps_together(changed(asked.rows), asked.sizes, average))
 
     with np.errstate(over="ignore", under="ignore"):
@@ -119,23 +78,10 @@ def _candidates(squared: FloatArray, margin: float, exactly: Callable[[NDArray[n
     """Return the grid points of squared norms in floats; `exactly` of those that are this near to another one."""
     candidates = norm_table(margin, np.empty((0, 0))).of(squared)
     if candidates.size:
-        left = np.flatnonzero(candidates < 0)
-        candidates[left] = _candidates_between(squared[left], margin)
         # The first one once more, for nothing: so the time does not tell whether any is near a grid point.
-        near = np.append(left[candidates[left] < 0], 0)
+        near = np.append(np.flatnonzero(candidates < 0), 0)
         candidates[near[:-1]] = _candidates_of_steps(exactly(near))[:-1]
-    return np.asarray(candidates[:, None])
-
-
-def _candidates_between(squared: FloatArray, margin: float) -> IntArray:
-    """Return the grid points of squared norms that may be so far off; -1 of those that may have either of two.
-
-    This asks for the numbers themselves, where a table only knew their cell.
-    """
-    least, most = squared * (1 - margin), squared * (1 + margin)
-    low, high = _steps(*np.frexp(least)), _steps(*np.frexp(most))
-    known = (low == high) & (least > 2.0 ** (_LOWEST // 4)) & (most < 2.0 ** (_HIGHEST // 4))
-    return np.where(known, _candidates_of_steps(low), -1)
+    return candidates
 
 
 def _candidates_of_steps(steps: IntArray) -> IntArray:
@@ -231,12 +177,8 @@ def scaled_rows(batch: Any, shift: FloatArray | None, scale: FloatArray | None) 
         return rows if scale is None else rows * scale
 
 
-NormCounts = tuple[FloatArray | None, FloatArray, Candidates, IntArray]
-"""What norms are counted by: shift and scale of rows, the table of the grid, and the counts that are added to."""
-
-
-class RowSizes(MagnitudeCounts):
-    """Counts of how large ``scale * (x - shift)`` is: in norm, or feature by feature.
+class RowSizes(InThreads):
+    """Counts of the norms of ``scale * (x - shift)`` on the public grid.
 
     Integers like `SecondMoments`, so it too is collected in parts, anywhere, and added up; and like it private data,
     also when pickled.
@@ -245,76 +187,94 @@ class RowSizes(MagnitudeCounts):
     ----------
     shift, scale : array, optional
         Public location and scale of every feature.
-    features : int, optional
-        The number of features, where each of them is counted by itself; None counts norms.
     unit_weight : {None, "equal", "by_rows"}
         Where privacy units are the unit, the norm is that of all of a person's rows: the root of the average or of the
         sum of their squared norms, as `RowRule` has it. A constant that is appended to rows is not part of it.
 
     Examples
     --------
-    >>> sizes = RowSizes(None, None).update(np.array([[3.0, 4.0]]))
-    >>> (sizes + sizes).n_rows
-    2
+    >>> sizes = RowSizes(None, None).update(np.array([[3.0, 4.0], [0.3, 0.4]]))
+    >>> (sizes + sizes).n_rows, int(sizes.above()[NORM_GRID.searchsorted(2.0)])
+    (4, 1)
     """
 
-    def __init__(
-        self,
-        shift: FloatArray | None,
-        scale: FloatArray | None,
-        features: int | None = None,
-        unit_weight: str | None = None,
-    ) -> None:
-        super().__init__(1 if features is None else features)
+    n_rows: int
+
+    def __init__(self, shift: FloatArray | None, scale: FloatArray | None, unit_weight: str | None = None) -> None:
         if unit_weight is not None:
             one_of("unit_weight", unit_weight, UNIT_WEIGHTS)
-            if features is not None:
-                raise InvalidParameterError("Sizes of single features are counted of rows, not of privacy units.")
-        self._shift, self._scale, self._features, self._weight = shift, scale, features, unit_weight
+        self._shift, self._scale, self._weight = shift, scale, unit_weight
+        self.n_rows = 0
+        # The last bin holds what is above the grid of candidate bounds.
+        self._bins = np.zeros(NORM_GRID.size + 1, dtype=np.int64)
 
     def _of(self, X: Any) -> Any:
+        """Return the bins of a batch."""
         units = units_of(self._weight is not None, without_weights(X))
-        if self._features is not None:
-            return super()._of(np.abs(scaled_rows(units.rows, self._shift, self._scale)))
         if units.starts is not None:
-            return self._binned(self._candidates_of(units)[:, None])
+            return np.bincount(self._candidates_of(units), minlength=NORM_GRID.size + 1)
         rows = rows_as_they_lie(units.rows)
-        norms = self._norms(rows.shape[1])
-        return self._with_left(rows, norms, count_by_norm(rows, *norms))
+        counted = self._counted_by(rows.shape[1])
+        return self._with_left(rows, counted[-1], kernels_for(rows, counted[1]).count_by_norm(rows, *counted))
 
-    def _norms(self, n_features: int) -> NormCounts:
-        """Return what norms are counted by, and counts of none."""
+    def _counted_by(self, n_features: int) -> tuple[FloatArray | None, FloatArray, Candidates, IntArray]:
+        """Return the shift, the scale and the table by which norms are counted, and counts of none."""
         scale = np.asarray(1.0 if self._scale is None else self._scale)
         table = norm_table(doubt(n_features), np.empty((0, 0)))
         return self._shift, scale, table, np.zeros(NORM_GRID.size + 1, dtype=np.int64)
 
-    def _with_left(self, rows: Rows, norms: NormCounts, left: IntArray) -> IntArray:
-        """Return the counts with those of rows that were left, whose places are given."""
-        counts = norms[-1]
+    def _with_left(self, rows: Rows, counts: IntArray, left: IntArray) -> IntArray:
+        """Return counts with those of rows that were left, whose places are given."""
         if rows.shape[0]:
             # The first row once more, for nothing: so the time does not tell whether any was left. One with NaN or
             # infinity is refused here: it has no ordinary square.
             counts += np.bincount(self._exact_candidates(rows[np.append(left, 0)])[:-1], minlength=counts.size)
-        return counts[None]
+        return counts
 
     def _exact_candidates(self, rows: FloatArray) -> IntArray:
         """Return the grid points of the norms of dense rows, none of which floats are asked for."""
         return _candidates_of_steps(_exact_steps(scaled_rows(rows, self._shift, self._scale)))
 
     def _candidates_of(self, units: Units) -> IntArray:
-        """Return the grid points of the norms of rows, or of all rows of every privacy unit."""
-        starts = units.starts
-        if starts is None:
-            return norm_candidates(scaled_rows(units.rows, self._shift, self._scale))[:, 0]
+        """Return the grid points of the norms of all rows of every privacy unit."""
+        starts, scale = units.starts, np.asarray(1.0 if self._scale is None else self._scale)
+        assert starts is not None
         units = units.with_rows(dense_rows(units.rows))
-        scale = np.asarray(1.0 if self._scale is None else self._scale)
-        squared = unit_squares(units.rows, starts, self._shift, scale)
+        squared = (kernels.compiled() or numpy_kernels).unit_squares(units.rows, starts, self._shift, scale)
         # Refused where one of them has NaN or infinity: such a unit has no ordinary square.
         changed = functools.partial(scaled_rows, shift=self._shift, scale=self._scale)
-        return _unit_candidates(squared, units, self._weight == "equal", changed)[:, 0]
+        return _unit_candidates(squared, units, self._weight == "equal", changed)
+
+    def _add(self, part: Any) -> None:
+        self._bins += part
+        self.n_rows += int(part.sum())
+
+    def above(self) -> IntArray:
+        """Return the number of rows above each grid point."""
+        return self.n_rows - np.cumsum(self._bins)[:-1]
 
     def __add__(self, other: Self) -> Self:
-        total = type(self)(self._shift, self._scale, self._features, self._weight)
+        total = type(self)(self._shift, self._scale, self._weight)
+        total.n_rows, total._bins = self.n_rows + other.n_rows, self._bins + other._bins
+        return total
+
+
+class MappedSizes(RowSizes):
+    """Counts of the norms of mapped rows, on the grid of candidate bounds of `RowSizes`."""
+
+    def __init__(self, before: RowBound, integers: IntArray) -> None:
+        super().__init__(None, None, unit_weight=before.unit_weight)
+        self._before, self._map = before, integers
+
+    def _of(self, X: Any) -> IntArray:
+        units = units_of(self._before.takes_units, X)
+        mapped = mapped_integers(self._before, self._map, units.with_rows(finite_rows(units.rows)))
+        mapped *= math.ldexp(self._before.norm, -MAP_BITS - self._before.bits)
+        candidates = norm_candidates(mapped, units.starts)  # an average has been divided already
+        return np.bincount(candidates, minlength=NORM_GRID.size + 1)
+
+    def __add__(self, other: Self) -> Self:
+        total = type(self)(self._before, self._map)
         total.n_rows = self.n_rows + other.n_rows
         total._bins = self._bins + other._bins
         return total

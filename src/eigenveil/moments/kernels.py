@@ -1,28 +1,48 @@
-"""The inner loops over rows: by one_pass.c where it was compiled and agrees, else by `numpy_kernels`, to the same bits.
+"""The inner loops over rows: by the C files where they were compiled and agree, else by `numpy_kernels`.
 
-A call lets other threads run until it ends, however many rows it is given.
+Both give the same bits. A call lets other threads run until it ends, however many rows it is given.
 """
 
 import ctypes
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from .. import numerics
-from ..numerics import FloatArray, IntArray, compiled_function, taking_arrays
+from ..numerics import FloatArray, IntArray, taking_arrays
 from . import numpy_kernels
-from .numpy_kernels import EXACT_LIMIT, Candidates, Comparing, NormSums, target_exponent
+from .numpy_kernels import (
+    EXACT_LIMIT,
+    FIRST_SIZE,
+    FIRST_VALUE,
+    SINGLE_BITS,
+    SIZES,
+    VALUES,
+    Candidates,
+    Comparing,
+    NormSums,
+    Shortening,
+    empty_pair_bins,
+    target_exponent,
+)
 
-# As in rows.h, table.h and one_pass.c.
-_LANES, _TILE = 8, 32
+# As in the C files.
+_LANES, _TILE, _LEAST_ROOM = 8, 32, 256
 _DEEP, _NARROW, _PAIRED = 64, 48, 4
 _TYPES = {name: code for code, name in enumerate(("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1"))}
 # Above this width BLAS is quicker than ours.
 _WIDEST = 160
+# Counts of columns and places in order have 32 bits in C.
+_MOST_COUNTED = 2**31
+# As in column_counts.c: points are this far from even, in steps, or less. A number is then found by its place among
+# equal steps, and compared with one point at most on either side.
+_MOST_UNEVEN = 0.25
 
 
 class RowsByColumn:
@@ -103,6 +123,43 @@ def is_read_in_place(dtype: np.dtype[Any]) -> bool:
     return _type_of(dtype) is not None
 
 
+def in_one_piece(rows: NDArray[Any]) -> bool:
+    """Return whether the numbers of every row lie side by side as float64, so that rows can be read where they lie."""
+    in_pieces = rows.shape[1] > 1 and rows.strides[1] != rows.itemsize
+    return rows.dtype == np.float64 and rows.dtype.isnative and rows.flags.aligned and not in_pieces
+
+
+def dense_rows(batch: Any) -> FloatArray:
+    """Return a batch as dense float64."""
+    return np.asarray(batch.toarray() if hasattr(batch, "toarray") else batch, dtype=np.float64)
+
+
+def rows_as_they_lie(batch: Any) -> Rows:
+    """Return a batch that the compiled kernels read in place, else a copy in dense float64."""
+    in_place = isinstance(batch, RowsByColumn) or (type(batch) is np.ndarray and batch.ndim == 2)
+    return batch if in_place and is_read_in_place(batch.dtype) else dense_rows(batch)
+
+
+def put_rows(rows: Rows, places: IntArray, out: FloatArray) -> bool:
+    """Put rows into `out`, which lies row by row, as float64, each at its place.
+
+    Return whether all numbers are finite.
+
+    Examples
+    --------
+    >>> out = np.empty((3, 1))
+    >>> put_rows(np.array([[1], [2], [3]]), np.array([2, 0, 1]), out)
+    True
+    >>> out.ravel().tolist()
+    [2.0, 3.0, 1.0]
+    """
+    found = compiled()
+    if found is not None and is_read_in_place(rows.dtype):
+        return found.put_rows(rows, places, out)
+    out[places] = rows
+    return bool(np.isfinite(out[places]).all())
+
+
 class _Table(ctypes.Structure):
     """How rows lie in memory, as in table.h: all of their columns, or some."""
 
@@ -169,8 +226,102 @@ class _Compared(ctypes.Structure):
         super().__init__(rows.ctypes.data, d, how.half, how.signs, *changed)
 
 
-class CompiledPasses:
-    """The functions of one_pass.c, of arrays. Each returns what its namesake in `numpy_kernels` does.
+class _Units(ctypes.Structure):
+    """Rows of whole units, as in privacy_units.c."""
+
+    _fields_ = (
+        ("rows", ctypes.c_void_p),
+        ("stride", ctypes.c_ssize_t),
+        ("starts", ctypes.c_void_p),
+        ("n", ctypes.c_size_t),
+        ("d", ctypes.c_size_t),
+    )
+
+    def __init__(self, rows: FloatArray, starts: IntArray) -> None:
+        ends = np.append(starts, len(rows))
+        self._kept = rows, ends
+        self.largest = int(np.diff(ends).max(initial=0))
+        super().__init__(rows.ctypes.data, rows.strides[0], ends.ctypes.data, starts.size, rows.shape[1])
+
+
+class _Shortening(ctypes.Structure):
+    """How the rows of a unit become integers within its bound, as in privacy_units.c."""
+
+    _fields_ = (
+        ("shift", ctypes.c_void_p),
+        ("factor", ctypes.c_void_p),
+        *((name, ctypes.c_double) for name in ("single_limit", "single_reach", "limit", "reach", "constant")),
+        ("average", ctypes.c_int),
+    )
+
+    def __init__(self, d: int, how: Shortening) -> None:
+        self._kept = columns = _for_columns(d, how.shift, how.factor)
+        limit = float(4**how.bits if how.average else 4**how.bits + how.constant**2)
+        single = 4.0**SINGLE_BITS, 2.0**SINGLE_BITS
+        places = (one.ctypes.data for one in columns)
+        super().__init__(*places, *single, limit, math.sqrt(limit), float(how.constant), how.average)
+
+
+class _PairBins(ctypes.Structure):
+    """Bins of pairs and of numbers, as in column_counts.c, which counts them in 32 bits."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("first_pair", "n_pairs", "first_value", "n_values")),
+        ("pairs", ctypes.c_void_p),
+        ("values", ctypes.c_void_p),
+    )
+
+    def __init__(self, n_columns: int) -> None:
+        self.kept = pairs, values = tuple(bins.astype(np.int32) for bins in empty_pair_bins(n_columns))
+        grids = FIRST_SIZE, SIZES.size + 1, FIRST_VALUE, VALUES.size + 1
+        super().__init__(*grids, pairs.ctypes.data, values.ctypes.data)
+
+
+class _Grid(ctypes.Structure):
+    """The points of columns, as in column_counts.c: of some of those of a table."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("points", "starts", "n_points", "low", "per_step")),
+        ("doubt", ctypes.c_double),
+    )
+
+    def __init__(self, points: Sequence[FloatArray], columns: Sequence[int], n_columns: int) -> None:
+        sizes, low = np.array([one.size for one in points]), np.array([one[0] for one in points])
+        self.ends = np.cumsum(sizes + 1)
+        high, joined = np.array([one[-1] for one in points]), np.concatenate(points)
+        with np.errstate(all="ignore"):  # steps are rounded as in column_counts.c
+            steps = np.where(sizes > 1, (sizes - 1) / (high - low), 0.0)
+            numbers = (joined - np.repeat(low, sizes)) * np.repeat(steps, sizes)
+            doubt = float(np.abs(numbers - np.concatenate([np.arange(size) for size in sizes])).max())
+        if not doubt <= _MOST_UNEVEN:  # every number counts as near to a point, and is searched
+            doubt, low, steps = 1.0, np.zeros_like(low), np.zeros_like(low)
+        with_ends = np.concatenate([part for one in points for part in (one, [np.inf])])
+        starts, by_column = np.full(n_columns, -1), np.zeros((3, n_columns))
+        starts[list(columns)] = self.ends - sizes - 1
+        by_column[:, list(columns)] = sizes, low, steps
+        self._kept = arrays = with_ends, starts, *by_column
+        super().__init__(*(one.ctypes.data for one in arrays), doubt)
+
+
+class _Norms(ctypes.Structure):
+    """Counts of norms, as in column_counts.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("shift", "scale", "counts", "places")),
+        ("groups", _Groups),
+        ("n_left", ctypes.c_size_t),
+    )
+
+    def __init__(
+        self, rows: Rows, shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
+    ) -> None:
+        self.left = np.empty(rows.shape[0], dtype=np.int64)
+        self._kept = arrays = *_for_columns(rows.shape[1], shift, scale), counts, self.left
+        super().__init__(*(one.ctypes.data for one in arrays), _Groups(candidates))
+
+
+class CompiledKernels:
+    """The functions of the compiled C files, of arrays. Those that `numpy_kernels` has too give what they give there.
 
     Parameters
     ----------
@@ -178,40 +329,49 @@ class CompiledPasses:
     """
 
     def __init__(self, library: Any) -> None:
-        place, number, size = ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t
+        place, number, size, whole = ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t, ctypes.c_int
         table = (ctypes.POINTER(_Table), place, place)
         bounded = (*table, number, number, place)
-        self._integers = taking_arrays(library.eigenveil_integers, *bounded, place, place)
-        self._rows = taking_arrays(library.eigenveil_rows, *table, place, returns=ctypes.c_int)
-        groups = ctypes.POINTER(_Groups)
-        counted = (*table, place, groups, place, place)
-        self._count_by_norm = taking_arrays(library.eigenveil_count_by_norm, *counted, returns=size)
-        self._sums_by_norm = taking_arrays(
-            library.eigenveil_sums_by_norm, *bounded, groups, *(place,) * 5, returns=size
+        groups, grid, bins = ctypes.POINTER(_Groups), ctypes.POINTER(_Grid), ctypes.POINTER(_PairBins)
+        comparisons, units = (ctypes.POINTER(_Compared), size, size), ctypes.POINTER(_Units)
+        types: dict[str, tuple[Any, ...]] = {
+            "integers": (*bounded, place, place),
+            "rows": (table[0], place, place, place),
+            "count_by_norm": (*table, place, groups, place, place),
+            "sums_by_norm": (*bounded, groups, *(place,) * 5),
+            "compared": (*comparisons, place),
+            "count_pairs": (place, size, place, size, bins),
+            "count_pairs_by_column": (place, size, place, size, bins),
+            "count_columns": (table[0], place, grid, ctypes.POINTER(_Norms), size, place),
+            "unit_squares": (units, place, place, place),
+            "chosen": (units, *(place,) * 4),
+            "order": (ctypes.c_uint64, size, whole, place, place),
+            "sparse_products": (*(place,) * 3, size, place, *(number,) * 3, *(size,) * 3, *(place,) * 3),
+        }
+        self.multiplies = bool(library.eigenveil_multiplies())
+        if self.multiplies:
+            types["products"] = (*bounded, number, size, place, place)
+            types["compared_products"] = (*comparisons, size, place, place)
+            types["unit_products"] = (units, ctypes.POINTER(_Shortening), size, place, place, place)
+        results = dict.fromkeys(("count_by_norm", "sums_by_norm"), size) | dict.fromkeys(
+            ("rows", "count_pairs", "count_pairs_by_column", "count_columns"), whole
         )
-        several = (ctypes.POINTER(_Compared), size, size)
-        self._compared = taking_arrays(library.eigenveil_compared, *several, place)
-        self._multiplies = bool(library.eigenveil_multiplies())
-        if self._multiplies:
-            self._compared_products = taking_arrays(library.eigenveil_compared_products, *several, size, place, place)
-            self._products = taking_arrays(library.eigenveil_products, *bounded, number, size, *(place,) * 2)
-
-    @staticmethod
-    def fit(rows: Rows, factor: FloatArray) -> bool:
-        """Tell whether rows are what was compiled for: of a type that C has here, all changed alike."""
-        return factor.ndim < 2 and is_read_in_place(rows.dtype)
+        self._c = {
+            name: taking_arrays(getattr(library, f"eigenveil_{name}"), *given, returns=results.get(name))
+            for name, given in types.items()
+        }
 
     def integers(
         self, rows: Rows, shift: FloatArray | None, factor: FloatArray, bits: int | None, out: FloatArray
     ) -> FloatArray:
         """Put integer rows into `out`, which lies row by row."""
         squared = np.empty(rows.shape[0])
-        self._integers(*_table(rows, shift, factor), *_limits(bits), _room(rows.shape[1]), squared, out)
+        self._c["integers"](*_table(rows, shift, factor), *_limits(bits), _room(rows.shape[1]), squared, out)
         return squared
 
     def put_rows(self, rows: Rows, places: IntArray, out: FloatArray) -> bool:
         """Put rows into `out`, which lies row by row, each at its place; tell whether all numbers are finite."""
-        return not self._rows(_Table(rows), places, _room(rows.shape[1]), out)
+        return not self._c["rows"](_Table(rows), places, _room(rows.shape[1]), out)
 
     def count_by_norm(
         self, rows: Rows, shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
@@ -219,7 +379,7 @@ class CompiledPasses:
         """Count rows at their grid points; return the places of the others."""
         left = np.empty(rows.shape[0], dtype=np.int64)
         changed = *_table(rows, shift, scale), _room(rows.shape[1])
-        return left[: self._count_by_norm(*changed, _Groups(candidates), counts, left)].copy()
+        return left[: self._c["count_by_norm"](*changed, _Groups(candidates), counts, left)].copy()
 
     def add_by_norm(
         self,
@@ -233,13 +393,13 @@ class CompiledPasses:
         """Add integer rows to the totals of their grid points; return the places of the others."""
         left, row = np.empty(rows.shape[0], dtype=np.int64), np.empty(rows.shape[1])
         changed = *_table(rows, shift, scale), *_limits(bits), _room(rows.shape[1]), _Groups(candidates)
-        n_left = self._sums_by_norm(*changed, candidates.factors, row, sums.counts, sums.totals, left)
+        n_left = self._c["sums_by_norm"](*changed, candidates.factors, row, sums.counts, sums.totals, left)
         return left[:n_left].copy()
 
     def room_for_products(self, width: int) -> FloatArray | None:
-        """Return zeros for `add_products` of rows as wide with their constant; None where BLAS is quicker."""
+        """Return zeros to add products to, of rows as wide with their constant; None where BLAS is quicker."""
         pitch = -(-width // _LANES) * _LANES
-        return _aligned(pitch, pitch) if self._multiplies and width <= _WIDEST else None
+        return _aligned(pitch, pitch) if self.multiplies and width <= _WIDEST else None
 
     def add_products(
         self,
@@ -250,38 +410,149 @@ class CompiledPasses:
         constant: float,
         products: FloatArray,
     ) -> FloatArray:
-        """Add the products of integer rows, a constant at the end of each, to the upper triangle of `products`."""
+        """Add q q' of all integer rows q, a constant at the end of each, to the upper triangle of `products`.
+
+        But for rows without an exact square. Return squared norms: what `integers` returns below `EXACT_LIMIT`, and no
+        number below it otherwise.
+        """
         squared, pitch = np.empty(rows.shape[0]), len(products)
         changed = *_table(rows, shift, factor), *_limits(bits), _products_room(rows.shape[1], pitch)
-        self._products(*changed, constant, pitch, squared, products)
+        self._c["products"](*changed, constant, pitch, squared, products)
+        return squared
+
+    def add_unit_products(
+        self, rows: FloatArray, starts: IntArray, how: Shortening, products: FloatArray
+    ) -> FloatArray:
+        """Add q q' of the rows of whole units, their constants at their end, to the upper triangle of `products`.
+
+        Return the constant of every unit: -1, and nothing is added, where a row of it has no exact square.
+        """
+        constants, units, pitch = np.empty(starts.size), _Units(rows, starts), len(products)
+        room = _aligned(units.largest + _LEAST_ROOM + _TILE, pitch)
+        self._c["unit_products"](units, _Shortening(rows.shape[1], how), pitch, room, constants, products)
+        return constants
+
+    def unit_squares(
+        self, rows: FloatArray, starts: IntArray, shift: FloatArray | None, factor: FloatArray
+    ) -> FloatArray:
+        """Return the sums over units of the squared norms of changed rows."""
+        squared = np.empty(starts.size)
+        self._c["unit_squares"](_Units(row_by_row(rows), starts), *_for_columns(rows.shape[1], shift, factor), squared)
+        return squared
+
+    def smallest_hashes(self, rows: FloatArray, starts: IntArray, hashes: NDArray[np.uint64]) -> IntArray:
+        """Return the place of one row of every unit, that with the smallest hash; the numbers are finite."""
+        units, places = _Units(row_by_row(rows), starts), np.empty(starts.size, dtype=np.int64)
+        room, weights = np.empty((units.largest, 2), dtype=np.uint64), numpy_kernels.hash_weights(rows.shape[1])
+        self._c["chosen"](units, weights, hashes, room, places)
+        for unit in np.flatnonzero(places < 0).tolist():  # in which different rows have one hash
+            first, end = starts[unit], np.append(starts, len(rows))[unit + 1]
+            alone = numpy_kernels.smallest_hashes(rows[first:end], np.zeros(1, dtype=np.int64), hashes[[unit]])
+            places[unit] = first + alone[0]
+        return places
+
+    def add_sparse_products(
+        self, rows: Any, factor: FloatArray, bits: int, constant: int, products: FloatArray
+    ) -> FloatArray:
+        """Add q q' of the integers of canonical CSR rows to symmetric `products`; return squares as `add_products`."""
+        (n, d), squared = rows.shape, np.empty(rows.shape[0])
+        longest = int(np.diff(rows.indptr).max(initial=1))
+        entries = np.ascontiguousarray(rows.data, dtype=np.float64)
+        listed = (np.ascontiguousarray(one, dtype=np.int64) for one in (rows.indices, rows.indptr))
+        limits = *_limits(bits), float(constant)
+        rooms, sizes = np.empty((3, longest)), (d, len(products), longest)
+        changed = entries, *listed, n, _for_columns(d, None, factor)[1]
+        self._c["sparse_products"](*changed, *limits, *sizes, rooms, squared, products)
         return squared
 
     def compared_integers(self, rows: FloatArray, places: range, how: Comparing) -> FloatArray:
-        """Return the integers of comparisons."""
+        """Return the integers of the comparisons of rows at these places."""
         out = np.empty((len(places), rows.shape[1]))
-        self._compared(_Compared(rows, how), places.start, len(places), out)
+        self._c["compared"](_Compared(rows, how), places.start, len(places), out)
         return out
 
     def add_compared(self, rows: FloatArray, places: range, how: Comparing, products: FloatArray) -> None:
-        """Add the products of the integers of comparisons to the upper triangle of `products`."""
+        """Add q q' of the integers q of comparisons to the upper triangle of `products`."""
         pitch = len(products)
-        tile = _aligned(_TILE, pitch)
-        self._compared_products(_Compared(rows, how), places.start, len(places), pitch, tile, products)
+        room = _aligned(_TILE, pitch)
+        self._c["compared_products"](_Compared(rows, how), places.start, len(places), pitch, room, products)
+
+    def places_by_hash(self, first: int, n: int) -> IntArray:
+        """Put places in the order of the hashes of so many words, from the first one on."""
+        if n > _MOST_COUNTED:
+            return numpy_kernels.places_by_hash(first, n)
+        bits = max(1, (n - 1).bit_length())
+        ends, places = np.empty(2**bits + 1, dtype=np.uint32), np.empty(n, dtype=np.int64)
+        self._c["order"](first, n, bits, ends, places)
+        return places
+
+    def count_pairs(
+        self, parts: Sequence[Rows], order: IntArray, columns: Sequence[int]
+    ) -> tuple[IntArray, IntArray] | None:
+        """Return bins of a block of rows: of half the distances of disjoint pairs, and of numbers."""
+        bins, others = _PairBins(len(columns)), sorted(set(range(parts[0].shape[1])).difference(columns))
+        if all(map(_lies_by_column, parts)):
+            held = [_whole_column(parts, column) for column in (*columns, *others)]
+            places = np.array([column.ctypes.data for column in held[: len(columns)]], dtype=np.intp)
+            beyond = self._c["count_pairs_by_column"](places, places.size, order, order.size, bins)
+            beyond |= not all(np.isfinite(column).all() for column in held[len(columns) :])
+        else:
+            dense = [row_by_row(part) for part in parts]
+            starts = [part.ctypes.data + part.strides[0] * np.arange(len(part)) for part in dense]
+            rows, chosen = np.concatenate(starts)[order], np.array(columns, dtype=np.int64)
+            beyond = self._c["count_pairs"](rows, rows.size, chosen, chosen.size, bins)
+            beyond |= not all(np.isfinite(part[:, others]).all() for part in dense if others)
+        pairs, values = bins.kept
+        # Columns that are not counted are asked for NaN and infinity too.
+        return None if beyond else (pairs.astype(np.int64), values.astype(np.int64))
+
+    def between(self, rows: Rows, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray] | None:
+        """Return bins of the numbers of some columns between points; None where one of them is not finite."""
+        if not _are_counted(rows, points):
+            return numpy_kernels.between(rows, points, columns)
+        return self._counted(_Table(rows, columns), points, range(len(points)), None)
+
+    def norms_and_between(
+        self,
+        rows: Rows,
+        shift: FloatArray | None,
+        scale: FloatArray,
+        candidates: Candidates,
+        counts: IntArray,
+        points: Sequence[FloatArray],
+        columns: Sequence[int],
+    ) -> tuple[IntArray, list[IntArray] | None]:
+        """Return what `count_by_norm` and `between` return, of one reading."""
+        if not _are_counted(rows, points):
+            return numpy_kernels.norms_and_between(rows, shift, scale, candidates, counts, points, columns)
+        norms = _Norms(rows, shift, scale, candidates, counts)
+        bins = self._counted(_Table(rows), points, columns, norms)
+        return norms.left[: norms.n_left].copy(), bins
+
+    def _counted(
+        self, table: _Table, points: Sequence[FloatArray], columns: Sequence[int], norms: _Norms | None
+    ) -> list[IntArray] | None:
+        grid = _Grid(points, columns, table.d)
+        bins = np.zeros((2, int(grid.ends[-1])), dtype=np.int32)
+        beyond = self._c["count_columns"](table, _room(table.d), grid, norms, bins.shape[1], bins)
+        return None if beyond else np.split(bins.sum(axis=0), grid.ends[:-1])
+
+
+def _are_counted(rows: Rows, points: Sequence[FloatArray]) -> bool:
+    """Return whether the numbers of rows can be counted by the compiled kernels."""
+    return rows.shape[0] < _MOST_COUNTED and bool(points) and all(one.size for one in points)
 
 
 def _table(rows: Rows, shift: FloatArray | None, factor: FloatArray) -> tuple[Any, ...]:
-    """Return rows, and a shift and a factor for every column."""
-    columns = np.empty((2, rows.shape[1]))
+    return _Table(rows), *_for_columns(rows.shape[1], shift, factor)
+
+
+def _for_columns(d: int, shift: FloatArray | None, factor: FloatArray) -> FloatArray:
+    """Return a shift and a factor for every column."""
+    columns = np.empty((2, d))
     columns[0] = 0.0 if shift is None else shift
     columns[1] = factor
-    return _Table(rows), *columns
-
-
-def row_addresses(parts: Sequence[FloatArray], order: IntArray) -> IntArray:
-    """Return where the rows of all parts begin, in an order; each of them lies in one piece."""
-    if len(parts) == 1:
-        return order * parts[0].strides[0] + parts[0].ctypes.data
-    return np.concatenate([part.ctypes.data + part.strides[0] * np.arange(len(part)) for part in parts])[order]
+    return columns
 
 
 def _room(width: int) -> FloatArray:
@@ -308,268 +579,91 @@ def _limits(bits: int | None) -> tuple[float, float]:
     return (math.inf, math.inf) if bits is None else (4.0**bits, 2.0**bits)
 
 
-__all__ = [
-    "EXACT_LIMIT",
-    "Candidates",
-    "NormSums",
-    "RowsByColumn",
-    "add_by_norm",
-    "add_compared",
-    "add_products",
-    "compared_integers",
-    "count_by_norm",
-    "integers",
-    "is_read_in_place",
-    "places_by_hash",
-    "put_rows",
-    "room_for_products",
-]
+def _lies_by_column(rows: Rows) -> bool:
+    """Tell whether the numbers of a column lie side by side, and those of a row do not."""
+    return isinstance(rows, RowsByColumn) or (rows.shape[1] > 1 and rows.strides[0] == rows.itemsize)
 
 
-def integers(rows: Rows, shift: FloatArray | None, factor: FloatArray, bits: int | None, out: FloatArray) -> FloatArray:
-    """Put ``trunc(factor * (rows - shift))`` into `out`, and return the squared norms of these integer rows.
+def row_by_row(rows: Rows) -> FloatArray:
+    """Return rows of float64, each in one piece: as they lie, or as a copy."""
+    if isinstance(rows, np.ndarray) and in_one_piece(rows):
+        return rows
+    return np.ascontiguousarray(rows, dtype=np.float64)
 
-    Those with a squared norm above 4^bits and below 2^53 are then brought to norm 2^bits, or just below. Longer ones,
-    and those with NaN or infinity, stay as they are.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d), or RowsByColumn
-    shift, factor : ndarray
-        What broadcasts against `rows`.
-    bits : int, optional
-        None leaves all rows as long as they are.
-    out : ndarray of shape (n, d)
+def _whole_column(parts: Sequence[Rows], place: int) -> FloatArray:
+    """Return a column of all parts in one piece: as it lies, where each begins where the one before ends, or a copy."""
+    pieces = [part.column(place) if isinstance(part, RowsByColumn) else part[:, place] for part in parts]
+    first, n_rows = pieces[0], sum(map(len, pieces))
+    follow = all(one.ctypes.data + one.nbytes == other.ctypes.data for one, other in pairwise(pieces))
+    if follow and all(one.dtype == first.dtype and one.strides == (first.itemsize,) for one in pieces):
+        whole = as_strided(first, (n_rows,), writeable=False)
+    else:
+        whole = np.concatenate(pieces)
+    return np.require(whole, np.float64, ["C", "A"])
 
-    Examples
-    --------
-    >>> rows, out = np.array([[1.0, 2.0], [3.0, 4.6]]), np.empty((2, 2))
-    >>> integers(rows, None, np.array(2.0), 3, out), out
-    (array([ 20., 117.]), array([[2., 4.],
-           [4., 6.]]))
+
+def kernels_for(rows: Rows, factor: FloatArray | None = None) -> Any:
+    """Return the kernels that read such rows: the compiled ones, or `numpy_kernels`.
+
+    The compiled ones read numbers of the types that C has here, whose factors are the same in every row.
     """
-    passes = _passes(rows, factor) if out.flags.c_contiguous else numpy_kernels
-    squared: FloatArray = passes.integers(rows, shift, factor, bits, out)
-    return squared
-
-
-def put_rows(rows: Any, places: IntArray, out: FloatArray) -> bool:
-    """Put rows of any kind into `out`, which lies row by row, as float64, each at its place.
-
-    Return whether all numbers are finite.
-
-    Examples
-    --------
-    >>> out = np.empty((3, 1))
-    >>> put_rows(np.array([[1], [2], [3]]), np.array([2, 0, 1]), out)
-    True
-    >>> out.ravel().tolist()
-    [2.0, 3.0, 1.0]
-    """
-    compiled = _compiled() if is_read_in_place(rows.dtype) else None
-    if compiled is not None:
-        return compiled.put_rows(rows, places, out)
-    out[places] = rows
-    return bool(np.isfinite(out[places]).all())
-
-
-def count_by_norm(
-    rows: Rows, shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
-) -> IntArray:
-    """Count every row at the grid point of the norm of ``scale * (rows - shift)``, summed in any order.
-
-    Rows whose grid point is not beyond doubt are left out: their places are returned.
-    """
-    left: IntArray = _passes(rows, scale).count_by_norm(rows, shift, scale, candidates, counts)
-    return left
-
-
-def add_by_norm(
-    rows: Rows, shift: FloatArray | None, scale: FloatArray, bits: int, candidates: Candidates, sums: NormSums
-) -> IntArray:
-    """Count every row at the grid point of the norm of ``scale * (rows - shift)``, and add its integers there.
-
-    Rows whose grid point is not beyond doubt, or that have no exact square, are left out: their places are returned.
-    """
-    left: IntArray = _passes(rows, scale).add_by_norm(rows, shift, scale, bits, candidates, sums)
-    return left
-
-
-def room_for_products(width: int) -> FloatArray | None:
-    """Return zeros for `add_products` of rows as wide with their constant; None where BLAS does it better."""
-    compiled = _compiled()
-    return None if compiled is None else compiled.room_for_products(width)
-
-
-def add_products(
-    rows: Rows,
-    shift: FloatArray | None,
-    factor: FloatArray,
-    bits: int,
-    constant: float,
-    products: FloatArray,
-) -> FloatArray | None:
-    """Add q q' of all integer rows q, the constant at their end, to the upper triangle of `products`.
-
-    But for those without an exact square. Return squared norms: what `integers` returns below `EXACT_LIMIT`, and no
-    number below it otherwise. Return None, and add nothing, where rows are not as they were compiled for.
-    """
-    compiled = _compiled()
-    if compiled is None or not compiled.fit(rows, factor):
-        return None
-    return compiled.add_products(rows, shift, factor, bits, constant, products)
-
-
-def compared_integers(rows: FloatArray, places: range, how: Comparing) -> FloatArray:
-    """Return the integers of the comparisons of rows at these places."""
-    integers: FloatArray = (_compiled() or numpy_kernels).compared_integers(rows, places, how)
-    return integers
-
-
-def add_compared(rows: FloatArray, places: range, how: Comparing, products: FloatArray) -> None:
-    """Add q q' of the integers q of comparisons to the upper triangle of `products`, for which there was room."""
-    compiled = _compiled()
-    assert compiled is not None
-    compiled.add_compared(rows, places, how, products)
-
-
-def _passes(rows: Rows, factor: FloatArray) -> Any:
-    """Return the passes for such rows, `CompiledPasses` or the like of them in `numpy_passes`."""
-    compiled = _compiled()
-    return compiled if compiled is not None and compiled.fit(rows, factor) else numpy_kernels
+    found = compiled()
+    fit = is_read_in_place(rows.dtype) and (factor is None or factor.ndim < 2)
+    return found if found is not None and fit else numpy_kernels
 
 
 @functools.cache
-def _compiled() -> CompiledPasses | None:
-    """Return the compiled passes, if there are any and they give what NumPy gives."""
+def compiled() -> CompiledKernels | None:
+    """Return the compiled kernels, if they are there and agree with NumPy on the numbers that are hard to round.
+
+    This is about the compiler and the processor: an option that changes roundings does so in every kernel. That they
+    agree on all else is held by the tests.
+    """
     library = numerics.compiled_library()
-    passes = None if library is None else CompiledPasses(library)
-    return passes if passes is not None and _agrees(passes) else None
+    found = None if library is None else CompiledKernels(library)
+    return found if found is not None and _agrees(found) else None
 
 
-def _agrees(passes: CompiledPasses) -> bool:
-    """Compare both ways on rows a few bits beside integers, some to be shortened, and on the extreme numbers."""
-    d, bits = 19, 6
+def _agrees(found: CompiledKernels) -> bool:
+    """Compare integers and their products, of rows, units and comparisons, with those of NumPy."""
+    d, bits, constant = 19, 6, 5
     shift, factor = np.resize([0.0, 0.1, -1e-9], d), np.resize([3.0, 1 / 3, 1e4, 16 / 0.7], d)
     whole = np.vstack([np.arange(1, d + 1), np.arange(-d, 0), *(np.full(d, entry) for entry in (18.0, 30.0, 1001.0))])
     beside = 1 + np.arange(-2, 3)[:, None, None] * 2.0**-52
-    near = ((whole / factor + shift) * beside).reshape(-1, d)
+    near = ((whole / factor + shift) * beside).reshape(-1, d)  # a few bits beside integers, some to be shortened
     extreme = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, -1e308, 2.0**52 + 0.5]
-    rows = np.vstack([near, np.resize(extreme, (2, d))])
-    # Cells of four octaves: the first three of these rows on a grid point, the third a little longer than 2^bits; the
-    # next in doubt; and the last on another grid point, where entries are twice as large, so integers again.
-    first_cell = int(np.square(whole[0]).sum().view(np.int64) >> 54)
-    candidates = Candidates(np.array([0, -1, -1, 1], dtype=np.int16), first_cell, 54, factor * np.array([[1.0], [2.0]]))
-    found: list[list[NDArray[Any]]] = []
-    ways: tuple[Any, ...] = numpy_kernels, passes
-    for way in ways:
-        out, by_norm = np.empty(rows.shape), []
-        norms = way.integers(rows, shift, factor, bits, out)
-        # All of them, and one by one, so that no errors cancel.
-        for part in (rows, *rows[:, None]):
-            counts, sums = np.zeros(2, dtype=np.int64), NormSums(np.zeros(2, dtype=np.int64), np.zeros((2, d)))
-            by_norm += [way.count_by_norm(part, shift, factor, candidates, counts), counts]
-            by_norm += [way.add_by_norm(part, shift, factor, bits, candidates, sums), sums.counts, sums.totals]
-        found.append([norms, out, *by_norm])
-    ours, its = found
-    same = all(np.array_equal(*pair, equal_nan=True) for pair in zip(ours, its, strict=True)) and _loads(passes)
-    same &= _compares(passes)
-    # Few rows and several tiles of them, side by side and column by column, narrow and wide.
-    several, wide = np.tile(rows, (5, 1)), np.tile(rows, 3)
-    same &= all(_multiplies(passes, one, shift, factor, bits) for one in (rows, several, np.asfortranarray(several)))
-    return same and _multiplies(passes, wide, np.tile(shift, 3), np.tile(factor, 3), bits)
+    rows = np.tile(np.vstack([near, np.resize(extreme, (2, d))]), (3, 1))
+    ours, its, room = np.empty(rows.shape), np.empty(rows.shape), found.room_for_products(d + 1)
+    squared = numpy_kernels.integers(rows, shift, factor, bits, ours)
+    same = np.array_equal(squared, found.integers(rows, shift, factor, bits, its), equal_nan=True)
+    same &= np.array_equal(ours, its, equal_nan=True)
 
-
-def _multiplies(passes: CompiledPasses, rows: FloatArray, shift: FloatArray, factor: FloatArray, bits: int) -> bool:
-    """Compare the products of integer rows, and which of these have an exact square, with what NumPy makes of them."""
-    (n, d), constant = rows.shape, 5.0
-    room, integers = passes.room_for_products(d + 1), np.empty(rows.shape)
+    starts, how = np.array([0, 1, 3, 9]), Comparing(2, False, factor, 2.0**16, 16)
+    finite, places = near + np.arange(len(near))[:, None], range(2, 40)
+    compared = numpy_kernels.compared_integers(finite, places, how)
+    same &= np.array_equal(compared, found.compared_integers(finite, places, how))
     if room is None:
-        return True
-    squared = numpy_kernels.integers(rows, shift, factor, bits, integers)
-    found = passes.add_products(rows, shift, factor, bits, constant, room)
-    exact, whole = squared < EXACT_LIMIT, np.column_stack([integers, np.full(n, constant)])
-    same = np.array_equal(exact, found < EXACT_LIMIT) and np.array_equal(squared[exact], found[exact])
-    return same and np.array_equal(np.triu(room)[: d + 1, : d + 1], np.triu(whole[exact].T @ whole[exact]))
+        return same
 
+    def adds(integers: FloatArray) -> bool:
+        """Tell whether these were the products that were added, and clear them."""
+        width = integers.shape[1]
+        expected = np.triu(integers.T @ integers)
+        added = np.array_equal(np.triu(room)[:width, :width], expected)
+        room.fill(0.0)
+        return added
 
-# More places than these are sorted by NumPy: column_counts.c counts them in 32 bits.
-_MOST_PLACES = 2**31
-
-
-def places_by_hash(first: int, n: int) -> IntArray:
-    """Return the places from 0 to n - 1 in the order of the hashes of so many words, from `first` on.
-
-    Examples
-    --------
-    >>> places_by_hash(1, 6)
-    array([2, 4, 5, 1, 0, 3])
-    """
-    compiled = _compiled_order()
-    return (numpy_kernels.places_by_hash if compiled is None or n > _MOST_PLACES else compiled)(first, n)
-
-
-@functools.cache
-def _compiled_order() -> Callable[[int, int], IntArray] | None:
-    """Return `places_by_hash` of column_counts.c, if it is there and gives what NumPy gives."""
-    types = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
-    sort = compiled_function("eigenveil_order", *types)
-    if sort is None:
-        return None
-
-    def order(first: int, n: int) -> IntArray:
-        bits = max(1, (n - 1).bit_length())
-        ends, places = np.empty(2**bits + 1, dtype=np.uint32), np.empty(n, dtype=np.int64)
-        sort(first, n, bits, ends, places)
-        return places
-
-    asked = ((1, 1), (1, 1000), (2**40 + 1, 77))
-    return order if all(np.array_equal(order(*one), numpy_kernels.places_by_hash(*one)) for one in asked) else None
-
-
-def _loads(passes: CompiledPasses) -> bool:
-    """Compare what is read of every type, side by side, column by column and backwards, with what NumPy makes of it."""
-    few = 2 * _TILE + 3
-    counted = np.arange(few, dtype=np.int64) * 2**57 // 3 - 5  # more bits than a float64 has, and beyond other types
-    with np.errstate(all="ignore"):
-        columns = [(counted.view(np.float64) if name == "f4" else counted).astype(name) for name in _TYPES]
-    columns[0] = counted.view(np.float64)
-    tables: list[Rows] = [RowsByColumn(columns), RowsByColumn([one[::-2] for one in columns])]
-    for one in columns:
-        tables += [np.resize(one, (few, 7)), np.resize(one, (7, few)).T]
-    for table in tables:
-        ours, its = np.empty(table.shape), np.empty(table.shape)
-        for way, out in ((numpy_kernels, ours), (passes, its)):
-            way.integers(np.asarray(table) if way is numpy_kernels else table, None, np.array(1.0), None, out)
-        same = np.array_equal(ours, its, equal_nan=True)
-        same &= passes.put_rows(table, np.arange(len(its))[::-1].copy(), its) == bool(
-            np.isfinite(np.asarray(table)).all()
-        )
-        same &= np.array_equal(np.asarray(table, dtype=np.float64)[::-1], its, equal_nan=True)
-        if not same:
-            return False
-    return True
-
-
-def _compares(passes: CompiledPasses) -> bool:
-    """Compare comparisons of rows of every size, near and far, with ties, with those of NumPy, and their products."""
-    d, bits = 13, 8
-    extreme = [0.0, 1.0, -1.5e308, 1e308, 5e-324, -3e-310, 1e-300, 1 / 3, -7.0, 2.0**-600, 1e16 + 2, 0.1, 0.1]
-    far = np.resize(np.array(extreme), (21, d)) * np.resize([1.0, 1.0, -0.5, 2.0**-40, 0.0, 1e-9, 1.0], (21, 1))
-    rows = np.vstack([far, np.arange(40.0 * d).reshape(-1, d) * 0.6180339887 % 1])
-    scale = np.resize([1.0, 3.0, 0.25, 2.0, 1 / 3, 1e-200], d)
-    for how in (
-        Comparing(2, False, None, 2.0**bits, bits),
-        Comparing(4, False, scale, 2.0**bits, bits),
-        Comparing(1, True, None, 100.0, bits),  # of which seven are too many
-    ):
-        places = range(how.half, (len(rows) - how.half) * how.half)
-        ours, its = (way.compared_integers(rows, places, how) for way in (numpy_kernels, passes))
-        room = passes.room_for_products(d)
-        if room is not None:
-            passes.add_compared(rows, places, how, room)
-            if not np.array_equal(np.triu(room)[:d, :d], np.triu(ours.T @ ours)):
-                return False
-        if not np.array_equal(ours, its):
-            return False
-    return True
+    exact = squared < EXACT_LIMIT
+    found.add_products(rows, shift, factor, bits, constant, room)
+    same &= adds(np.column_stack([ours, np.full(len(ours), float(constant))])[exact])
+    found.add_compared(finite, places, how, room)
+    same &= adds(np.pad(compared, ((0, 0), (0, 1))))
+    for average in (True, False):
+        single, long_rows = np.empty(near.shape), near * np.resize([1.0, 1.8e4, 1e-3], len(near))[:, None]
+        numpy_kernels.integers(long_rows, shift, factor, SINGLE_BITS, single)
+        constants = numpy_kernels.units_together(single, starts, bits, constant, average)
+        shortening = Shortening(shift, factor, bits, constant, average)
+        same &= np.array_equal(found.add_unit_products(long_rows, starts, shortening, room), constants[starts])
+        same &= adds(np.column_stack([single, constants]))
+    return same

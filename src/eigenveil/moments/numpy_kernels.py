@@ -11,7 +11,7 @@ L at most. See docs/explanation/privacy_units.md for the rest.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,6 +128,25 @@ def _multiply(grid: FloatArray, factors: FloatArray) -> None:
     np.trunc(grid, out=grid)
 
 
+@dataclass(frozen=True, eq=False)
+class Shortening:
+    """How rows become integers, and those of a unit are shortened together.
+
+    Parameters
+    ----------
+    shift, factor : ndarray
+        A row becomes ``trunc(factor * (row - shift))``, and is held to norm 2^26 by itself.
+    bits, constant, average
+        Those of `units_together`.
+    """
+
+    shift: FloatArray | None
+    factor: FloatArray
+    bits: int
+    constant: int
+    average: bool
+
+
 EXACT_LIMIT = 2.0**53
 """Below it every integer is a float64, so a sum of squares below it is exact in any order of summation; one that
 reaches it stays at or above it in any order, so the test "N < 2^53" is exact too."""
@@ -172,10 +191,20 @@ class NormSums:
     totals: FloatArray
 
 
-def integers(
-    rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray, bits: int | None, out: FloatArray
-) -> FloatArray:
-    """Put integer rows into `out`, of any layout."""
+def integers(rows: Any, shift: FloatArray | None, factor: FloatArray, bits: int | None, out: FloatArray) -> FloatArray:
+    """Put ``trunc(factor * (rows - shift))`` into `out`, and return the squared norms of these integer rows.
+
+    Those with a squared norm above 4^bits and below 2^53 are then brought to norm 2^bits, or just below. Longer ones,
+    and those with NaN or infinity, stay as they are; with None for bits, all do.
+
+    Examples
+    --------
+    >>> rows, out = np.array([[1.0, 2.0], [3.0, 4.6]]), np.empty((2, 2))
+    >>> integers(rows, None, np.array(2.0), 3, out), out
+    (array([ 20., 117.]), array([[2., 4.],
+           [4., 6.]]))
+    """
+    rows = np.asarray(rows)
     squared = np.empty(rows.shape[0])
     # A tile of a matrix that lies column by column would be many short pieces.
     entries = _TILE_ENTRIES if out.flags.c_contiguous else rows.size
@@ -191,7 +220,7 @@ def integers(
 
 
 def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) -> FloatArray:
-    """Measure rows that are not truncated."""
+    """Return the squared norms of ``factor * (rows - shift)``, which are not truncated."""
     squared = np.empty(rows.shape[0])
     with np.errstate(all="ignore"):
         for part, tile in _buffered(rows, _TILE_ENTRIES):
@@ -200,19 +229,37 @@ def squares(rows: NDArray[Any], shift: FloatArray | None, factor: FloatArray) ->
     return squared
 
 
+def unit_squares(rows: Any, starts: IntArray, shift: FloatArray | None, factor: FloatArray) -> FloatArray:
+    """Return the sums over units of the squared norms of ``factor * (rows - shift)``, in any order.
+
+    Examples
+    --------
+    >>> unit_squares(np.array([[1.0], [2.0], [3.0]]), np.array([0, 2]), None, np.array(2.0)).tolist()
+    [20.0, 36.0]
+    """
+    return np.asarray(np.add.reduceat(squares(rows, shift, factor), starts))
+
+
 def count_by_norm(
-    rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
+    rows: Any, shift: FloatArray | None, scale: FloatArray, candidates: Candidates, counts: IntArray
 ) -> IntArray:
-    """Count rows at their grid points; return the places of the others."""
-    found = candidates.of(squares(rows, shift, scale))
+    """Count every row at the grid point of the norm of ``scale * (rows - shift)``, summed in any order.
+
+    Rows whose grid point is not beyond doubt are left out: their places are returned.
+    """
+    found = candidates.of(squares(np.asarray(rows), shift, scale))
     counts += np.bincount(found[found >= 0], minlength=counts.size)
     return np.flatnonzero(found < 0)
 
 
 def add_by_norm(
-    rows: NDArray[Any], shift: FloatArray | None, scale: FloatArray, bits: int, candidates: Candidates, sums: NormSums
+    rows: Any, shift: FloatArray | None, scale: FloatArray, bits: int, candidates: Candidates, sums: NormSums
 ) -> IntArray:
-    """Add integer rows to the totals of their grid points; return the places of the others."""
+    """Count every row at the grid point of the norm of ``scale * (rows - shift)``, and add its integers there.
+
+    Rows whose grid point is not beyond doubt, or that have no exact square, are left out: their places are returned.
+    """
+    rows = np.asarray(rows)
     found = candidates.of(squares(rows, shift, scale))
     for part, block in _buffered(rows, _BLOCK_ENTRIES):
         which = np.maximum(found[part], 0)
@@ -312,7 +359,13 @@ def _without_ties(rows: FloatArray, hashes: NDArray[np.uint64], units: IntArray,
 
 
 def places_by_hash(first: int, n: int) -> IntArray:
-    """Put places in the order of the hashes of so many words, from the first one on."""
+    """Return the places from 0 to n - 1 in the order of the hashes of so many words, from `first` on.
+
+    Examples
+    --------
+    >>> places_by_hash(1, 6)
+    array([2, 4, 5, 1, 0, 3])
+    """
     return np.argsort(split_mix(np.arange(n, dtype=np.uint64) + np.uint64(first)), kind="stable")
 
 
@@ -401,3 +454,83 @@ def compared_integers(rows: FloatArray, places: range, how: Comparing) -> FloatA
     out = np.empty((len(places), rows.shape[1]))
     integers(compared(rows, places, how), None, np.asarray(how.factor), how.bits, out)
     return out
+
+
+# All points are powers of the root of 2: roots round alike on all machines, and so do products with powers of two.
+FIRST_SIZE, FIRST_VALUE, _LAST_VALUE = -2000, -200, 322
+
+
+def _halves_of_octaves(first: int, last: int) -> FloatArray:
+    steps = np.arange(first, last + 1)
+    return np.asarray(np.ldexp(np.where(steps % 2, math.sqrt(2.0), 1.0), steps // 2))
+
+
+SIZES = _halves_of_octaves(FIRST_SIZE, 200)
+"""Half of a difference is counted between these, steps of half an octave from 2^-1000 to 2^100."""
+VALUES = _halves_of_octaves(FIRST_VALUE, _LAST_VALUE)
+"""The size of a number is counted between these."""
+
+
+def empty_pair_bins(n_columns: int) -> tuple[IntArray, IntArray]:
+    """Return bins of half differences, and of positive and of negative numbers."""
+    values = np.zeros((n_columns, 2, VALUES.size + 1), dtype=np.int64)
+    return np.zeros((n_columns, SIZES.size + 1), dtype=np.int64), values
+
+
+def half_differences(rows: FloatArray) -> FloatArray:
+    """Return half the distance of the numbers of disjoint pairs of rows, column by column.
+
+    The first row is paired with the second, the third with the fourth; an odd one at the end has no partner. Halves, so
+    that numbers of 1e308 do not overflow. A replaced row changes one pair.
+
+    Examples
+    --------
+    >>> half_differences(np.array([[1.0], [4.0], [9.0]])).tolist()
+    [[1.5]]
+    """
+    half = 0.5 * rows[: rows.shape[0] // 2 * 2]
+    return np.asarray(np.abs(half[::2] - half[1::2]))
+
+
+def count_pairs(parts: Sequence[Any], order: IntArray, columns: Sequence[int]) -> tuple[IntArray, IntArray] | None:
+    """Count half the distances of disjoint pairs of the rows of all parts, in this order, and the numbers themselves.
+
+    Positive numbers are counted by the points below them, negative ones by those within. None if a number of any column
+    is not finite.
+    """
+    rows = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])[order]
+    if not np.isfinite(rows).all():
+        return None
+    (pairs, values), apart = empty_pair_bins(len(columns)), half_differences(rows)
+    for at, column in enumerate(columns):
+        pairs[at] = _in_bins(SIZES, apart[:, column])
+        numbers = rows[:, column]
+        negative = np.signbit(numbers)
+        values[at, 0] = _in_bins(VALUES, numbers[~negative])
+        values[at, 1] = _in_bins(VALUES, -numbers[negative], "right")
+    return pairs, values
+
+
+def between(rows: Any, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray] | None:
+    """Return how many numbers of each column lie between its ascending points; None if one of them is not finite."""
+    numbers = np.asarray(rows, dtype=np.float64)[:, list(columns)]
+    if not np.isfinite(numbers).all():
+        return None
+    return [_in_bins(places, numbers[:, at]) for at, places in enumerate(points)]
+
+
+def norms_and_between(
+    rows: Any,
+    shift: FloatArray | None,
+    scale: FloatArray,
+    candidates: Candidates,
+    counts: IntArray,
+    points: Sequence[FloatArray],
+    columns: Sequence[int],
+) -> tuple[IntArray, list[IntArray] | None]:
+    """Return what `count_by_norm` and `between` return."""
+    return count_by_norm(rows, shift, scale, candidates, counts), between(rows, points, columns)
+
+
+def _in_bins(points: FloatArray, numbers: FloatArray, side: Any = "left") -> IntArray:
+    return np.bincount(np.searchsorted(points, numbers, side=side), minlength=points.size + 1)

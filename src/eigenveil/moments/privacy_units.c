@@ -1,12 +1,13 @@
-/* Passes over the rows of whole privacy units, and over CSR rows: what unit_kernels.py says, compiled.
+/* Passes over the rows of whole privacy units, and over CSR rows: what kernels.py says, compiled.
 
    Rows lie unit after unit. */
+
+#include <stdlib.h>
 
 #include "rows.h"
 
 #define LIMB_BITS 27   /* as in numpy_kernels.py */
 #define LEAST_ROOM 256 /* rows that are multiplied together */
-#define FEW_ROWS 32    /* whose hashes are all compared */
 
 /* Rows of d numbers each. Those of unit u are from starts[u] to before starts[u + 1]. */
 struct units {
@@ -34,6 +35,7 @@ void eigenveil_unit_squares(const struct units *units, const double *restrict sh
     }
 }
 
+#ifdef MULTIPLIES
 /* How rows become integers, and the rows of a unit are shortened together. */
 struct shortening {
     const double *shift, *factor;
@@ -43,29 +45,9 @@ struct shortening {
     int average;
 };
 
-/* Put the integer rows of a unit into `out`, and return the sum of all squares. Up to `single_limit` it is exact, and no
-   row is longer by itself. */
-INLINE double integer_unit(const struct units *units, size_t u, const struct shortening *how, size_t pitch, double *out)
-{
-    size_t d = units->d;
-    const double *restrict shift = how->shift, *restrict factor = how->factor;
-    double sums[LANES] = {0.0};
-    for (int64_t i = units->starts[u]; i < units->starts[u + 1]; i++, out += pitch) {
-        const double *restrict row = row_at(units, i);
-        double *restrict to = out;
-#define WHOLE(WIDTH)                                                                                                   \
-    for (size_t k = 0; k < (WIDTH); k++) {                                                                             \
-        double entry = trunc((row[j + k] - shift[j + k]) * factor[j + k]);                                             \
-        to[j + k] = entry;                                                                                             \
-        sums[k] += entry * entry;                                                                                      \
-    }
-        BY_LANES(WHOLE);
-    }
-    return added(sums);
-}
-
-/* The same of a unit with long rows, each of which is shortened by itself; NaN where one has no exact square. The sum
-   is rounded as `numpy_kernels._sums` does, and has the square of a constant for every row. */
+/* Put the integer rows of a unit with long rows into `out`, each shortened by itself, and return the sum of all squares;
+   NaN where a row has no exact square. The sum is rounded as `numpy_kernels._sums` does, and has the square of a constant
+   for every row. */
 static double long_unit(const struct units *units, size_t u, const struct shortening *how, size_t pitch, double constant,
                         double *out)
 {
@@ -108,25 +90,8 @@ INLINE double unit_factor(const struct units *units, size_t u, const struct shor
     return factor;
 }
 
-/* Put the integer rows of all units into `out`, and the constant of the rows of each into `constants`. */
-FOR_EVERY_PROCESSOR
-void eigenveil_unit_integers(const struct units *units, const struct shortening *how, double *restrict constants,
-                             double *restrict out)
-{
-    size_t d = units->d;
-    for (size_t u = 0; u < units->n; u++) {
-        double *first = out + (size_t)units->starts[u] * d, *end = out + (size_t)units->starts[u + 1] * d;
-        double factor = unit_factor(units, u, how, d, integer_unit(units, u, how, d, first), first, constants + u);
-        for (double *row = first; row < end; row += d) {
-#define MULTIPLY(WIDTH)                                                                                                \
-    for (size_t k = 0; k < (WIDTH); k++) row[j + k] = trunc(row[j + k] * factor);
-            BY_LANES(MULTIPLY);
-        }
-    }
-}
-
-#ifdef MULTIPLIES
-/* As integer_unit, with zeros beyond d up to the next multiple of LANES. */
+/* Put the integer rows of a unit into `out`, with zeros beyond d up to the next multiple of LANES, and return the sum of
+   all squares. Up to `single_limit` it is exact, and no row is longer by itself. */
 WIDE_REGISTERS INLINE double integer_unit_wide(const struct units *units, size_t u, const struct shortening *how,
                                                size_t pitch, double *out)
 {
@@ -178,103 +143,61 @@ void eigenveil_unit_products(const struct units *units, const struct shortening 
 }
 #endif
 
-/* Hashes that a unit has, and the first row of each; of an earlier unit they are as good as none. */
-struct slot {
-    uint64_t hash, unit, repeats;
+/* The hash of a row, and the place of the row. */
+struct hashed {
+    uint64_t hash;
     int64_t row;
 };
 
-INLINE uint64_t hash_of_row(const double *restrict row, size_t d, const uint64_t *restrict weights,
-                            uint64_t *restrict beyond)
+static int by_hash(const void *one, const void *other)
 {
-    uint64_t hash = 0, beyond_here = 0;
+    uint64_t first = ((const struct hashed *)one)->hash, second = ((const struct hashed *)other)->hash;
+    return (first > second) - (first < second);
+}
+
+INLINE uint64_t hash_of_row(const double *restrict row, size_t d, const uint64_t *restrict weights)
+{
+    uint64_t hash = 0;
     for (size_t j = 0; j < d; j++) {
         double number = row[j] + 0.0; /* -0.0 is 0.0 */
         uint64_t bits = (uint64_t)bits_of(number);
-        beyond_here |= (uint64_t)not_finite(number);
         bits ^= bits >> 32;
         bits *= weights[j];
         hash += bits ^ (bits >> 32);
     }
-    *beyond |= beyond_here;
     return hash;
 }
 
-/* Return how many rows before row i of unit u have its hash, and the first of them: of few rows by comparing all
-   hashes, of more by looking them up. */
-INLINE uint64_t repeats_of(const uint64_t *restrict hashes, size_t i, size_t many, struct slot *restrict slots,
-                           uint64_t mask, uint64_t u, int64_t *restrict first)
-{
-    uint64_t hash = hashes[i], repeats = 0, at = hash & mask;
-    if (many <= FEW_ROWS) {
-        for (size_t k = 0; k < i; k++) repeats += hashes[k] == hash;
-        for (*first = 0; repeats && hashes[*first] != hash; ++*first) {}
-        return repeats;
-    }
-    while (slots[at].unit == u + 1 && slots[at].hash != hash) at = (at + 1) & mask;
-    if (slots[at].unit == u + 1)
-        slots[at].repeats++;
-    else
-        slots[at] = (struct slot){hash, u + 1, 0, (int64_t)i};
-    *first = slots[at].row;
-    return slots[at].repeats;
-}
-
 /* Put the place of the row with the smallest hash into `chosen`, for every unit: of equal rows, each has a hash of its
-   own. -1 where different rows have one hash. Return whether any number is NaN or infinite. There are as many slots as
-   the power of two `mask` + 1, twice as many as the largest unit has rows, and room for a hash of each of these. */
+   own. -1 where different rows have one hash. `room` is for the rows of the largest unit. */
 FOR_EVERY_PROCESSOR
-int eigenveil_chosen(const struct units *units, const uint64_t *restrict weights, const uint64_t *restrict unit_hashes,
-                     struct slot *restrict slots, uint64_t mask, uint64_t *restrict hashes, int64_t *restrict chosen)
+void eigenveil_chosen(const struct units *units, const uint64_t *restrict weights, const uint64_t *restrict unit_hashes,
+                     struct hashed *restrict room, int64_t *restrict chosen)
 {
-    uint64_t beyond = 0;
     size_t d = units->d;
     for (size_t u = 0; u < units->n; u++) {
-        int64_t start = units->starts[u], best = 0, first;
-        size_t many = (size_t)(units->starts[u + 1] - start);
+        size_t many = (size_t)(units->starts[u + 1] - units->starts[u]), repeats = 0;
         uint64_t least = UINT64_MAX;
         int clear = 1;
-        for (size_t i = 0; i < many; i++)
-            hashes[i] = split_mix(hash_of_row(row_at(units, start + (int64_t)i), d, weights, &beyond) + unit_hashes[u]);
         for (size_t i = 0; i < many; i++) {
-            uint64_t repeats = repeats_of(hashes, i, many, slots, mask, u, &first), hash;
-            if (repeats) {
-                const double *row = row_at(units, start + (int64_t)i), *other = row_at(units, start + first);
-                for (size_t j = 0; j < d; j++) clear &= row[j] == other[j];
-            }
-            hash = split_mix(hashes[i] + split_mix(repeats));
-            clear &= hash != least;
-            best = hash < least ? (int64_t)i : best;
-            least = hash < least ? hash : least;
+            int64_t row = units->starts[u] + (int64_t)i;
+            uint64_t hash = hash_of_row(row_at(units, row), d, weights);
+            room[i] = (struct hashed){split_mix(hash + unit_hashes[u]), row};
         }
-        chosen[u] = clear ? start + best : -1;
+        qsort(room, many, sizeof *room, by_hash);
+        for (size_t i = 0; i < many; i++) {
+            repeats = i > 0 && room[i].hash == room[i - 1].hash ? repeats + 1 : 0;
+            const double *row = row_at(units, room[i].row), *first = row_at(units, room[i - repeats].row);
+            for (size_t j = 0; repeats && j < d; j++) clear &= row[j] == first[j];
+            uint64_t hash = split_mix(room[i].hash + split_mix(repeats));
+            clear &= hash != least;
+            if (hash < least) {
+                least = hash;
+                chosen[u] = room[i].row;
+            }
+        }
+        if (!clear) chosen[u] = -1;
     }
-    return beyond != 0;
-}
-
-#define ASCENDS(TYPE)                                                                                                  \
-    do {                                                                                                               \
-        const TYPE *listed = columns, *ends = starts;                                                                  \
-        for (size_t i = 0; i < n; i++) {                                                                               \
-            int64_t last = -1, end = ends[i + 1];                                                                      \
-            if (ends[i] < 0 || end < ends[i] || end > (int64_t)most) return 0;                                         \
-            for (int64_t k = ends[i]; k < end; k++) {                                                                  \
-                fine &= (listed[k] > last) & (listed[k] < (int64_t)d);                                                 \
-                last = listed[k];                                                                                      \
-            }                                                                                                          \
-        }                                                                                                              \
-    } while (0)
-
-/* Tell whether the columns of every CSR row ascend, within the d that there are, and all rows lie among `most` entries.
-   `wide` tells whether positions are of 64 bits, or of 32. */
-int eigenveil_ascends(const void *columns, const void *starts, size_t n, size_t d, size_t most, int wide)
-{
-    int fine = 1;
-    if (wide)
-        ASCENDS(int64_t);
-    else
-        ASCENDS(int32_t);
-    return fine;
 }
 
 /* Add q q' of the integer rows q of CSR rows, with the constant at their end where `width` has room for one, to

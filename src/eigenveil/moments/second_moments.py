@@ -12,17 +12,13 @@ import scipy.sparse
 
 from ..errors import CapacityError, InvalidDataError, InvalidParameterError, integer_between, own_words
 from ..numerics import IntArray
-from .bound import NOT_FINITE, RowBound
+from .bound import RowBound
 from .comparisons import Compared
 from .counts import KeySet
 from .kernels import RowsByColumn
-from .sums import added_products, exact_units, missing_corner, sparse_products, widened
+from .sums import added_products, widened
 from .units import SHARE_BITS, TWICE, Blocks, Units, Weighted, canonical_rows, units_of
 
-# Wider Gram matrices are not worth one accumulator a thread: their product dominates and BLAS threads it.
-_WIDEST_THREADED = 1024
-# Of wider ones this many rows are multiplied at once, and this many columns of the product are held at once.
-_WIDE_BLOCK, _PANEL = 2048, 1024
 # Matrices that live at the same time at the peak of a fit: moments, noise in the making, release and its copy.
 _MATRICES = 6
 
@@ -173,19 +169,12 @@ class SecondMoments:
         """
         self.check_whole()
         units = self._checked(X)
-        wide = self.n_features > _WIDEST_THREADED
-        if wide:
-            self._check_finite(units.rows)
-        else:
-            added = added_products(self.bound, self.n_features, [units])
+        added = added_products(self.bound, self.n_features, [units])
         self._meet(X)
         with self._adding():
             self._count(units)
             self._gram = widened(self._gram, self.bound, self.n_rows)
-            if wide:
-                self._add_wide(units)
-            else:
-                self._gram += added
+            self._gram += added
         return self
 
     @own_words
@@ -196,14 +185,10 @@ class SecondMoments:
         any more, and say so; collect them anew.
         """
         with self._adding():
-            if self.n_features <= _WIDEST_THREADED:
-                self.check_whole()
-                added = added_products(self.bound, self.n_features, map(self._counted, batches))
-                self._gram = widened(self._gram, self.bound, self.n_rows)
-                self._gram += added
-            else:
-                for batch in batches:
-                    self.update(batch)
+            self.check_whole()
+            added = added_products(self.bound, self.n_features, map(self._counted, batches))
+            self._gram = widened(self._gram, self.bound, self.n_rows)
+            self._gram += added
         return self
 
     def _counted(self, batch: Any) -> Units:
@@ -321,37 +306,6 @@ class SecondMoments:
         if rows.shape[1] != self.n_features:
             raise InvalidDataError(f"The data have {rows.shape[1]} features where {self.n_features} were expected.")
         return rows
-
-    def _add_wide(self, units: Units) -> None:
-        """Add rows where another d x d matrix would be dear: panel by panel, and one triangle of products only."""
-        if scipy.sparse.issparse(units.rows) and self.bound.keeps_zeros:
-            for _, product in sparse_products(self.bound, self.n_features, units):
-                self._gram[product.row, product.col] += product.data.astype(np.int64)
-            return
-        for block in units.pieces(_WIDE_BLOCK, exact_units(self.bound)):
-            quantized = np.empty((block.rows.shape[0], self.width), order="F")
-            _, constants = self.bound.quantize_units(_dense(block), quantized[:, : self.n_features])
-            quantized[:, self.n_features :] = constants[:, None]
-            for low in range(0, self.width, _PANEL):
-                panel = slice(low, min(low + _PANEL, self.width))
-                product = (quantized[:, panel].T @ quantized[:, : panel.stop]).astype(np.int64)
-                self._gram[panel, : panel.stop] += product
-                self._gram[:low, panel] += product[:, :low].T
-            if self.bound.constant is not None:
-                self._gram[-1, -1] += int(missing_corner(self.bound, block, constants))
-
-    def _check_finite(self, rows: Any) -> None:
-        """Ask before the first product of wide rows, so that all are added, or none."""
-        if self.bound.on_invalid != "error":
-            return
-        sparse = scipy.sparse.issparse(rows)
-        parts = [rows.data] if sparse else (part.rows for part in Units(rows).pieces(_WIDE_BLOCK, _WIDE_BLOCK))
-        if not all(np.isfinite(part).all() for part in parts):
-            raise InvalidDataError(NOT_FINITE)
-
-
-def _dense(units: Units) -> Units:
-    return units.with_rows(np.asarray(units.rows.toarray() if scipy.sparse.issparse(units.rows) else units.rows))
 
 
 def _check_memory(width: int) -> None:

@@ -8,33 +8,36 @@ or threads, nor on whether BLAS multiplies or, for narrow rows, one_pass.c.
 
 import functools
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
 from .. import numerics
 from ..errors import InvalidParameterError
 from ..numerics import FloatArray, IntArray
-from . import kernels, unit_kernels
-from .bound import EXACT_INTEGER_BITS, RowBound, quantize_values, rows_as_they_lie
+from . import kernels, numpy_kernels
+from .bound import EXACT_INTEGER_BITS, RowBound, quantize_values
 from .comparisons import Compared
 from .counts import NORM_GRID, RowSizes, doubt, norm_table
-from .kernels import Candidates, NormSums, add_by_norm
-from .numpy_kernels import add_by_group, squared_norms, to_the_bound
+from .kernels import kernels_for, row_by_row, rows_as_they_lie
+from .numpy_kernels import EXACT_LIMIT, Candidates, NormSums, add_by_group, squared_norms, to_the_bound
 from .row_rule import MOST_SUM
-from .units import Units, canonical_rows, side_by_side, units_of, with_first
+from .units import Units, side_by_side, units_of, with_first
 
+# Wider products are not worth one sum a thread: they dominate, and BLAS threads them.
+_WIDEST_THREADED = 1024
+# So many rows of such products are multiplied at once.
+_WIDE_BLOCK = 2**12
 # A block of rows should fit a cache while it is quantized and multiplied, and be so long that threads seldom wait for
 # the interpreter: four times less is up to twice slower on two cores.
 _BLOCK_ENTRIES = 2**18
 # Fewer entries than these are not worth a thread.
 _SMALLEST_PART = 2**21
-# So many blocks wait for those of their rows that one_pass.c leaves, which are added together.
+# So many blocks wait for those of their rows that the compiled kernels leave, which are added together.
 _BLOCKS_TOGETHER = 8
 # Products of rows as narrow as these take several threads longer than one.
 _NARROW = 64
@@ -66,37 +69,29 @@ class ProductSum:
         self.n_units = 0
         self._whole: IntArray | None = None
         self._pending: FloatArray = np.zeros((width, width))
-        compiled = bound.by_one_factor or bound.shortens_units or bound.compares
-        self._upper = kernels.room_for_products(width) if compiled else None
-        self._units = 0
+        self._units = 0  # that are in the products in float64
+        self._compiled = kernels.compiled()
+        multiplied = bound.compares or bound.shortens_units or (bound.by_one_factor and bound.most_weight is None)
+        # The upper triangle of what the compiled kernels multiply; None where BLAS does it.
+        self._upper = self._compiled.room_for_products(width) if self._compiled is not None and multiplied else None
         self._left: list[FloatArray] = []
-        self._buffer: FloatArray = np.empty((0, n_features))
 
     def add(self, units: Units) -> None:
         """Add the rows of whole units, dense or CSR."""
-        rows, d = units.rows, self._d
-        exact = exact_units(self._bound)
-        if scipy.sparse.issparse(rows) and self._bound.keeps_zeros and self._added_sparse(units):
-            return
-        if scipy.sparse.issparse(rows) and self._bound.keeps_zeros:
-            for n_units, product in sparse_products(self._bound, d, units):
-                self._make_room(n_units)
-                self._pending[product.row, product.col] += product.data
-        elif scipy.sparse.issparse(rows) and self._zero_row(units) is not None:
-            for part in units.pieces(rows.shape[0], exact // 8):  # so that what differs from a zero row is exact too
-                self._add_shifted(part)
-        elif scipy.sparse.issparse(rows):
-            # A mapped row has no zeros left to skip, so its blocks are made dense one at a time.
-            for part in units.pieces(max(1, 4 * _BLOCK_ENTRIES // d), exact):
-                self.add(part.with_rows(part.rows.toarray()))
-        else:
+        rows, exact = units.rows, exact_units(self._bound)
+        if not scipy.sparse.issparse(rows):
             # What was compiled works on a few rows at a time, whatever it is given.
             entries = _BLOCK_ENTRIES if self._upper is None else 4 * _BLOCK_ENTRIES
-            of_units = units.starts is not None and self._upper is not None
-            whole = of_units and unit_kernels.compiled_for(rows) is not None
-            for part in units.pieces(rows.shape[0] if whole else max(entries // d, 4 * d), exact):
+            for part in units.pieces(max(entries // self._d, min(4 * self._d, _WIDE_BLOCK)), exact):
                 self._make_room(part.n_units)
-                self._add_units(part)
+                self._add_dense(part)
+        elif multiplies_entries(self._bound):
+            for part in units.pieces(rows.shape[0], exact):
+                self._make_room(part.n_units)
+                self._add_entries(part.rows)
+        else:
+            for part in units.pieces(max(1, 4 * _BLOCK_ENTRIES // self._d), exact):
+                self.add(part.with_rows(part.rows.toarray()))
 
     def total(self) -> IntArray:
         """Return the whole sum."""
@@ -121,146 +116,86 @@ class ProductSum:
         self._units += n_units
         self.n_units += n_units
 
-    def _added_sparse(self, units: Units) -> bool:
-        """Add the products of the entries of CSR rows by privacy_units.c, and tell whether it did."""
-        bound = self._bound
-        if unit_kernels.compiled() is None or not bound.by_one_factor or units.shares is not None:
-            return False
-        how = bound.grid_factor, bound.bits, bound.constant_units
-        for part in units.pieces(units.rows.shape[0], exact_units(bound)):
-            self._make_room(part.n_units)
-            squared = unit_kernels.add_sparse_products(part.rows, *how, self._pending)
-            left, step = with_first(~(squared < kernels.EXACT_LIMIT)), max(1, 4 * _BLOCK_ENTRIES // self._d)
-            for low in range(0, left.size, step):
-                self._add_dense(part.rows[left[low : low + step]].toarray(), not_the_first=low == 0)
-        return True
-
-    def _zero_row(self, units: Units) -> FloatArray | None:
-        """Return the integers of a shifted row of zeros; None where rows do not differ from it in few entries only."""
-        bound = self._bound
-        by_entries = bound.by_one_factor and bound.mapped_from is None and units.shares is None
-        if not by_entries or 2 * self._d * 4**bound.bits >= kernels.EXACT_LIMIT:
-            return None
-        with np.errstate(over="ignore"):
-            row = np.trunc((0.0 - np.asarray(bound.shift)) * np.broadcast_to(bound.grid_factor, self._d))
-            return row if squared_norms(row[None])[0] <= 4**bound.bits else None
-
-    def _add_shifted(self, part: Units) -> None:
-        """Add shifted CSR rows by what they differ in from a row of zeros; those to be clipped, as dense ones."""
-        bound, rows, d = self._bound, part.rows, self._d
-        zero = self._zero_row(part)
-        assert zero is not None
-        moved = rows.data.astype(np.float64, copy=False) - np.asarray(bound.shift)[rows.indices]
-        with np.errstate(all="ignore"):
-            entries = np.trunc(moved * np.broadcast_to(bound.grid_factor, d)[rows.indices])
-        small, listed = np.abs(entries) <= 2.0**bound.bits, zero[rows.indices]  # NaN is not
-        places = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        squares = np.where(small, entries, 2.0**bound.bits) ** 2 - listed**2
-        squared = np.bincount(places, squares, rows.shape[0]) + zero @ zero
-        within = (squared <= 4**bound.bits) & (np.bincount(places, ~small, rows.shape[0]) == 0)
-        self._make_room(rows.shape[0])
-        dense, step = with_first(~within), max(1, 4 * _BLOCK_ENTRIES // d)
-        for low in range(0, dense.size, step):
-            self._add_dense(rows[dense[low : low + step]].toarray(), not_the_first=low == 0)
-        kept = within[places]
-        n_rows, shape = int(within.sum()), (rows.shape[0], d)
-        differing = scipy.sparse.csr_array(((entries - listed)[kept], (places[kept], rows.indices[kept])), shape=shape)
-        sums = np.bincount(differing.indices, differing.data, d)
-        products = (differing.T @ differing).toarray()
-        products += np.outer(zero, sums + n_rows * zero)
-        products += np.outer(sums, zero)
-        self._pending[:d, :d] += products
-        if bound.constant is not None:
-            constant = float(bound.constant_units)
-            self._pending[d, :d] += constant * (sums + n_rows * zero)
-            self._pending[:d, d] += constant * (sums + n_rows * zero)
-            self._pending[d, d] += n_rows * constant**2
-
-    def _add_units(self, part: Units) -> None:
+    def _add_dense(self, part: Units) -> None:
+        bound, compiled, upper = self._bound, self._compiled, self._upper
         if isinstance(part.rows, Compared):
-            self._add_compared(part, part.rows)
-            return
-        if self._multiplied(part) or self._multiplied_units(part):
-            return
-        n_rows = part.rows.shape[0]
-        if n_rows > self._buffer.shape[0]:
-            self._buffer = np.empty((n_rows, self._d))
-        quantized, constants = self._bound.quantize_units(part, self._buffer[:n_rows])
-        self._add_quantized(part, quantized, constants)
+            compared = part.rows.rows, part.rows.places, part.rows.how
+            if compiled is not None and upper is not None:
+                compiled.add_compared(*compared, upper)
+                return
+            integers = (compiled or numpy_kernels).compared_integers(*compared)
+            self._add_integers(part, integers, np.zeros(len(integers)))
+        elif compiled is None or upper is None:
+            self._add_integers(part, *bound.quantize_units(part))
+        elif part.starts is None:
+            rows, shift = rows_as_they_lie(part.rows), None if bound.shift is None else np.asarray(bound.shift)
+            constant = float(bound.constant_units)
+            squared = compiled.add_products(rows, shift, bound.grid_factor, bound.bits, constant, upper)
+            self._left.append(rows[~(squared < EXACT_LIMIT)])
+            if len(self._left) == _BLOCKS_TOGETHER:
+                self._add_left()
+        else:
+            constants = compiled.add_unit_products(row_by_row(part.rows), part.starts, bound.shortening, upper)
+            done = constants >= 0
+            left = part.some(with_first(~done))
+            integers, of_left = bound.quantize_units(left)
+            first = left.sizes[0]
+            integers[:first], of_left[:first] = 0.0, 0.0
+            self._add_integers(left.part(1, left.n_units), integers, of_left)
+            if bound.constant is not None and bound.knows_corner:
+                short = np.count_nonzero(done) * bound.constant_units**2 - np.square(constants[done]) @ part.sizes[done]
+                self._pending[self._d, self._d] += short
 
-    def _add_quantized(self, part: Units, quantized: FloatArray, constants: FloatArray) -> None:
-        d = self._d
-        # So few rows BLAS multiplies by one thread anyway.
-        narrow = numerics.one_blas_thread() if d <= _NARROW < len(quantized) else nullcontext()
-        with narrow:
-            self._pending[:d, :d] += quantized.T @ quantized
-            if self._bound.constant is not None:
-                # A column that need not be multiplied out.
-                column = constants @ quantized
-                self._pending[d, :d] += column
-                self._pending[:d, d] += column
-                self._pending[d, d] += constants @ constants + missing_corner(self._bound, part, constants)
-
-    def _multiplied(self, part: Units) -> bool:
-        """Add the products of rows by one_pass.c, and keep those that it leaves; tell whether it did."""
+    def _add_entries(self, rows: Any) -> None:
+        """Add the products of the stored entries of CSR rows."""
         bound = self._bound
-        if self._upper is None or not bound.by_one_factor or part.shares is not None:
-            return False
-        shift = None if bound.shift is None else np.asarray(bound.shift)
-        factor, constant = bound.grid_factor, float(bound.constant_units)
-        squared = kernels.add_products(part.rows, shift, factor, bound.bits, constant, self._upper)
-        if squared is None:
-            return False
-        self._left.append(part.rows[~(squared < kernels.EXACT_LIMIT)])
-        if len(self._left) == _BLOCKS_TOGETHER:
+        assert self._compiled is not None
+        squared = self._compiled.add_sparse_products(
+            rows, bound.grid_factor, bound.bits, bound.constant_units, self._pending
+        )
+        left, step = with_first(~(squared < EXACT_LIMIT)), max(1, 4 * _BLOCK_ENTRIES // self._d)
+        for low in range(0, left.size, step):
+            # The first row of all is there for nothing, as in `with_first`.
+            self._left.append(rows[left[low : low + step]].toarray()[int(low == 0) :])
             self._add_left()
-        return True
-
-    def _multiplied_units(self, part: Units) -> bool:
-        """Add the products of rows of privacy units by privacy_units.c, and those it leaves; tell whether it did."""
-        bound, d = self._bound, self._d
-        if self._upper is None or part.starts is None or not bound.shortens_units:
-            return False
-        constants = unit_kernels.add_unit_products(part.rows, part.starts, *bound.shortening, self._upper)
-        if constants is None:
-            return False
-        done = constants >= 0
-        left = part.some(with_first(~done))[0]
-        quantized, of_left = bound.integers_apart(left)
-        first = left.sizes[0]
-        quantized[:first], of_left[:first] = 0.0, 0.0
-        self._add_quantized(left.part(1, left.n_units), quantized, of_left)
-        if bound.constant is not None and bound.knows_corner:
-            short = np.count_nonzero(done) * bound.constant_units**2 - np.square(constants[done]) @ part.sizes[done]
-            self._pending[d, d] += short
-        return True
-
-    def _add_compared(self, part: Units, pairs: Compared) -> None:
-        if self._upper is not None:
-            kernels.add_compared(pairs.rows, pairs.places, pairs.how, self._upper)
-            return
-        integers = kernels.compared_integers(pairs.rows, pairs.places, pairs.how)
-        self._add_quantized(part, integers, np.zeros(len(integers)))
 
     def _add_left(self) -> None:
-        """Add the rows that one_pass.c left, and a row of zeros: so this is as much work where it left none."""
+        """Add the rows that were left, and a row of zeros: so this is as much work where none were."""
         if not self._left:
             return
         rows = np.concatenate([np.zeros((1, self._d)), *self._left])
         self._left = []
-        quantized, constants = self._bound.long_integers(rows), np.full(len(rows), float(self._bound.constant_units))
-        quantized[0], constants[0] = 0.0, 0.0
-        self._add_quantized(Units(rows[1:]), quantized, constants)
+        integers, constants = self._bound.long_integers(rows), np.full(len(rows), float(self._bound.constant_units))
+        integers[0], constants[0] = 0.0, 0.0
+        self._add_integers(Units(rows[1:]), integers, constants)
 
-    def _add_dense(self, rows: FloatArray, not_the_first: bool) -> None:
-        quantized, constants = self._bound.quantize_units(Units(rows))
-        if not_the_first:
-            quantized[0], constants[0] = 0.0, 0.0
-        self._add_quantized(Units(rows[int(not_the_first) :]), quantized, constants)
+    def _add_integers(self, part: Units, integers: FloatArray, constants: FloatArray) -> None:
+        d = self._d
+        # So few rows BLAS multiplies by one thread anyway.
+        narrow = numerics.one_blas_thread() if d <= _NARROW < len(integers) else nullcontext()
+        with narrow:
+            self._pending[:d, :d] += integers.T @ integers
+            if self._bound.constant is not None:
+                # A column that need not be multiplied out.
+                column = constants @ integers
+                self._pending[d, :d] += column
+                self._pending[:d, d] += column
+                self._pending[d, d] += constants @ constants + missing_corner(self._bound, part, constants)
+
+
+def multiplies_entries(bound: RowBound) -> bool:
+    """Return whether the stored entries of CSR rows are multiplied as they are, and not made dense first."""
+    kept = bound.by_one_factor and bound.keeps_zeros and bound.most_weight is None
+    return kept and kernels.compiled() is not None
 
 
 def added_products(bound: RowBound, n_features: int, batches: Iterable[Units]) -> IntArray:
     """Return the sum of products over all batches; some are worked on while others are read, each sum by one thread."""
+    if n_features > _WIDEST_THREADED:
+        whole = ProductSum(bound, n_features)
+        for units in batches:
+            whole.add(units)
+        return widened(whole.total(), bound, whole.n_units)
     idle: list[ProductSum] = []
 
     def work(units: Units) -> None:
@@ -312,41 +247,6 @@ def missing_corner(bound: RowBound, part: Units, constants: FloatArray) -> float
     return float(part.n_units * bound.constant_units**2 - constants @ constants)
 
 
-def sparse_products(bound: RowBound, n_features: int, units: Units) -> Iterator[tuple[int, Any]]:
-    """Quantize the stored entries of CSR rows, padded to a rectangle; yield units and their product, in COO form."""
-    longest = int(np.diff(units.rows.indptr).max(initial=1))
-    factor = bound.grid_factor
-    for part in units.pieces(max(1, _BLOCK_ENTRIES // longest), exact_units(bound)):
-        rows = part.rows
-        filled, values = padded(rows, rows.data)
-        factors = padded(rows, factor[rows.indices])[1] if factor.ndim else factor
-        quantized = quantize_values(bound, values, factors, None, n_features)
-        constants = bound.bound_units(quantized, part)
-        rows = _stored(quantized, filled, rows)
-        if bound.constant is not None:
-            rows = scipy.sparse.hstack([rows, constants[:, None]], format="csr")
-        product = (rows.T @ rows).tocsr()
-        if bound.constant is not None:
-            # Added as a matrix: an entry that is not stored yet would bring a warning, for some rows alone.
-            corner = [missing_corner(bound, part, constants)], ([n_features], [n_features])
-            product = product + scipy.sparse.csr_array(corner, shape=product.shape)
-        yield part.n_units, product.tocoo()
-
-
-def padded(rows: Any, entries: NDArray[Any]) -> tuple[NDArray[np.bool_], FloatArray]:
-    """Return entries, one for each that is stored in CSR rows, as a rectangle that zeros fill, and where they are."""
-    stored = np.diff(rows.indptr)
-    filled = np.arange(max(1, stored.max(initial=0))) < stored[:, None]
-    values = np.zeros(filled.shape)
-    values[filled] = entries
-    return filled, values
-
-
-def _stored(values: FloatArray, filled: NDArray[np.bool_], rows: Any) -> Any:
-    """Return CSR rows with what a rectangle holds in place of their entries."""
-    return scipy.sparse.csr_array((values[filled], rows.indices, rows.indptr), shape=rows.shape)
-
-
 _NORMS = np.append(NORM_GRID, NORM_GRID[-1])
 """That of every grid point; what is above the grid of candidate bounds is shortened to its end."""
 
@@ -365,7 +265,7 @@ class SumsByNorm(RowSizes):
     >>> sums = SumsByNorm(RowBound(1.0, bits=8), 1).update(np.array([[0.5], [2.0], [4.0]]))
     >>> (sums.within(2.0) / 4**8).tolist()
     [2.25]
-    >>> int(sums.above()[0, NORM_GRID.searchsorted(2.0)])
+    >>> int(sums.above()[NORM_GRID.searchsorted(2.0)])
     1
     """
 
@@ -378,53 +278,33 @@ class SumsByNorm(RowSizes):
 
     def _of(self, X: Any) -> tuple[IntArray, IntArray, IntArray]:
         """Return the bins, the grid points that there are, and the sums of their rows."""
-        units = units_of(self.bound.takes_units, X)
-        if scipy.sparse.issparse(units.rows) and self.bound.by_one_factor and self._shift is None:
-            return self._of_sparse(canonical_rows(units.rows))
-        left = units.with_rows(rows_as_they_lie(units.rows))
+        units, bits = units_of(self.bound.takes_units, X), self.bound.bits
+        rows, factors = rows_as_they_lie(units.rows), self._candidates.factors
         sums = NormSums(np.zeros(NORM_GRID.size + 1, dtype=np.int64), np.zeros(self._totals.shape))
-        asked = self.bound.by_one_factor
-        if asked and left.n_units:
-            scale = np.asarray(1.0 if self._scale is None else self._scale)
-            rows = left.rows
-            places = add_by_norm(rows, self._shift, scale, self.bound.bits, self._candidates, sums)
-            # The first row once more, for nothing: so the time does not tell whether any was left.
-            left = Units(rows[np.append(places, 0)])
-        if left.n_units:
-            # Floats have left few rows, and are not asked for these again.
-            candidates = self._exact_candidates(left.rows) if asked else self._candidates_of(left)
-            sizes = None if left.starts is None else left.sizes
-            factors = self._candidates.factors[candidates if sizes is None else np.repeat(candidates, sizes)]
-            integers = _unit_integers(self.bound, left, factors)
-            if asked:  # so few that to touch all totals, as a product does, takes longer
-                candidates = candidates[:-1]
-                np.add.at(sums.totals, candidates, integers[:-1])
-            else:
-                add_by_group(integers, candidates, sums.totals)
+        if units.starts is not None:
+            candidates, sizes = self._candidates_of(units.with_rows(rows)), units.sizes
+            integers = self._integers(rows, factors[np.repeat(candidates, sizes)])
+            # Rows of norm 2^26 at most: int64 holds the sum of all that fit into any memory, and a truncated average is
+            # no longer than the longest of them, so that its square is exact too.
+            averages = np.trunc(np.add.reduceat(integers.astype(np.int64), units.starts, axis=0) / sizes[:, None])
+            to_the_bound(averages, squared_norms(averages), bits)
+            add_by_group(averages, candidates, sums.totals)
             sums.counts[:] += np.bincount(candidates, minlength=sums.counts.size)
+        elif units.n_units:
+            scale = np.asarray(1.0 if self._scale is None else self._scale)
+            places = kernels_for(rows, scale).add_by_norm(rows, self._shift, scale, bits, self._candidates, sums)
+            # The first row once more, for nothing: so the time does not tell whether any was left.
+            left = rows[np.append(places, 0)]
+            candidates = self._exact_candidates(left)
+            integers = self._integers(left, factors[candidates])
+            # So few that to touch all totals, as a product does, takes longer.
+            np.add.at(sums.totals, candidates[:-1], integers[:-1])
+            sums.counts[:] += np.bincount(candidates[:-1], minlength=sums.counts.size)
         found = np.flatnonzero(sums.counts)
-        return sums.counts[None], found, sums.totals[found].astype(np.int64)
+        return sums.counts, found, sums.totals[found].astype(np.int64)
 
-    def _of_sparse(self, rows: Any) -> tuple[IntArray, IntArray, IntArray]:
-        """Return what `_of` does, of the stored entries of CSR rows."""
-        counts, totals = np.zeros(NORM_GRID.size + 1, dtype=np.int64), np.zeros(self._totals.shape)
-        longest = int(np.diff(rows.indptr).max(initial=1))
-        for part in Units(rows).pieces(max(1, _BLOCK_ENTRIES // longest), rows.shape[0]):
-            some = part.rows
-            filled, values = padded(some, some.data)
-            scale = 1.0 if self._scale is None else padded(some, np.asarray(self._scale)[some.indices])[1]
-            with np.errstate(all="ignore"):
-                squared = squared_norms(values * scale)
-            # A square of 0 is that of a row shorter than the whole grid, of zeros most of all.
-            candidates = np.where(squared == 0, 0, self._candidates.of(squared))
-            near = np.append(np.flatnonzero(candidates < 0), 0)  # the first row once more, as above
-            candidates[near[:-1]] = self._exact_candidates(some[near].toarray())[:-1]
-            factors = padded(some, self._candidates.factors[np.repeat(candidates, filled.sum(axis=1)), some.indices])[1]
-            integers = quantize_values(self.bound, values, factors, None, self._totals.shape[1])
-            add_by_group(_stored(integers, filled, some), candidates, totals)
-            counts += np.bincount(candidates, minlength=counts.size)
-        found = np.flatnonzero(counts)
-        return counts[None], found, totals[found].astype(np.int64)
+    def _integers(self, rows: Any, factors: FloatArray) -> FloatArray:
+        return quantize_values(self.bound, np.asarray(rows), factors, self._shift, self._totals.shape[1])
 
     @cached_property
     def _candidates(self) -> Candidates:
@@ -455,23 +335,11 @@ class SumsByNorm(RowSizes):
 
 def check_summed(bound: RowBound) -> None:
     """Refuse rows whose sum would not be that of equal units."""
+    if bound.statistic != "clipped":
+        raise InvalidParameterError("A mean is measured of clipped rows; use statistic='clipped'.")
     if bound.most_weight is not None:
         raise InvalidParameterError("The mean of weighted rows is not measured first; append a constant.")
     if bound.unit_weight == "by_rows":
         raise InvalidParameterError(
             "The number of pooled rows is private, so their mean is not measured first; append a constant."
         )
-
-
-def _unit_integers(bound: RowBound, units: Units, factor: FloatArray) -> FloatArray:
-    """Return the integers of every unit: of a row, or the truncated average of a person's, shortened."""
-    shift = None if bound.shift is None else np.asarray(bound.shift)
-    integers = quantize_values(bound, units.rows, factor, shift, units.rows.shape[1])
-    if units.starts is None:
-        return integers
-    # Rows of norm 2^26 at most: int64 holds the sum of all that fit into any memory, and a truncated average is no
-    # longer than the longest of them, so that its square is exact too.
-    sizes = units.sizes
-    averages = np.trunc(np.add.reduceat(integers.astype(np.int64), units.starts, axis=0) / sizes[:, None])
-    to_the_bound(averages, squared_norms(averages), bound.bits)
-    return np.asarray(averages)

@@ -1,7 +1,5 @@
 """Batches of rows that are cut between whole units only, with weights, and read by several threads."""
 
-import ctypes
-import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 
 from .. import numerics
 from ..errors import InvalidDataError
-from ..numerics import IntArray, compiled_function
+from ..numerics import IntArray
 from .numpy_kernels import unit_sizes
 
 NOT_WHOLE_UNITS = (
@@ -90,13 +88,13 @@ class Units:
         """How many rows every unit has."""
         return unit_sizes(np.arange(self.n_units) if self.starts is None else self.starts, self.rows.shape[0])
 
-    def some(self, which: IntArray) -> tuple[Self, IntArray]:
-        """Return privacy units alone that are listed, at least one, and the places of their rows."""
+    def some(self, which: IntArray) -> Self:
+        """Return the privacy units that are listed, at least one."""
         assert self.starts is not None
         sizes = self.sizes[which]
         ends = np.cumsum(sizes)
         places = np.arange(ends[-1]) + np.repeat(self.starts[which] - ends + sizes, sizes)
-        return type(self)(self.rows[places], ends - sizes), places
+        return type(self)(self.rows[places], ends - sizes)
 
     def with_rows(self, rows: Any) -> Self:
         """Return the same units in other rows, as many of each."""
@@ -122,9 +120,6 @@ def canonical_rows(matrix: Any) -> Any:
     """
     given = matrix.tocsr()
     rows = scipy.sparse.csr_array((given.data, given.indices, given.indptr), shape=given.shape)
-    ascends = _compiled_ascends()
-    if ascends is not None and ascends(rows):
-        return rows
     try:
         rows.check_format(full_check=True)
     except ValueError:
@@ -133,36 +128,6 @@ def canonical_rows(matrix: Any) -> Any:
         rows = rows.copy()
         rows.sum_duplicates()
     return rows
-
-
-@functools.cache
-def _compiled_ascends() -> Callable[[Any], bool] | None:
-    """Return what checks that the columns of CSR rows ascend, and are there, if it was compiled and finds errors."""
-    place, size, whole = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-    function = compiled_function("eigenveil_ascends", place, place, *(size,) * 3, whole, returns=whole)
-    if function is None:
-        return None
-
-    def ascends(rows: Any) -> bool:
-        columns, starts, (n, d) = rows.indices, rows.indptr, rows.shape
-        known = columns.dtype == starts.dtype and columns.dtype in (np.int32, np.int64)
-        lies = columns.flags.c_contiguous and starts.flags.c_contiguous and starts.size == n + 1 and starts[0] == 0
-        most = min(columns.size, rows.data.size)
-        return bool(known and lies and function(columns, starts, n, d, most, columns.dtype == np.int64))
-
-    def made(columns: list[int], starts: list[int], kind: type) -> Any:
-        rows = scipy.sparse.csr_array((3, 4))
-        rows.data, rows.indices, rows.indptr = np.ones(5), np.array(columns, dtype=kind), np.array(starts, dtype=kind)
-        return rows
-
-    fine, starts = [0, 3, 1, 2, 3], [0, 2, 2, 5]
-    twice, down, beyond, before = [0, 3, 1, 1, 3], [3, 0, 1, 2, 3], [0, 4, 1, 2, 3], [-1, 3, 1, 2, 3]
-    wrong = [(columns, starts) for columns in (twice, down, beyond, before)]
-    wrong += [(fine, places) for places in ([0, 3, 2, 5], [0, 2, 2, 6], [0, -1, 2, 5])]
-    for kind in (np.int32, np.int64):
-        if not ascends(made(fine, starts, kind)) or any(ascends(made(*one, kind)) for one in wrong):
-            return None
-    return ascends
 
 
 def with_first(left: NDArray[np.bool_]) -> IntArray:

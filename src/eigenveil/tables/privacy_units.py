@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, quoted
 from ..moments.counts import KeySet
-from ..moments.kernels import put_rows
-from ..moments.unit_kernels import in_one_piece
+from ..moments.kernels import in_one_piece, put_rows
 from ..moments.units import Blocks, side_by_side
 from . import arrays
 from .base import FileReader, Reader, batch_rows, choose_columns
