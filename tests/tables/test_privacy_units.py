@@ -113,9 +113,7 @@ def test_files_give_whole_persons(tmp_path, suffix, frame, memory):
     assert source.feature_names == tuple(NAMES)
     for _ in range(2):
         assert privacy_units_of(source.batches()) == REFERENCE
-    kept = source._spill
-    assert (kept is None) == (frame is CLUSTERED)
-    assert kept is None or kept.on_disk == (memory == SMALL)
+    assert source._spill.on_disk == (memory == SMALL)
 
 
 def test_npy_files_and_chosen_columns(tmp_path):
@@ -132,7 +130,6 @@ def test_persons_go_on_from_part_to_part(tmp_path):
         paths.append(written(tmp_path / str(part), [".csv", ".parquet", ".jsonl"][part], CLUSTERED.iloc[cut]))
     source = open_table(paths, NAMES, privacy_unit="id")
     assert privacy_units_of(source.batches()) == REFERENCE
-    assert source._spill is None
     assert privacy_units_of(open_table(paths[::-1], NAMES, privacy_unit="id", memory=SMALL).batches()) == REFERENCE
 
 
@@ -329,14 +326,13 @@ def test_parts_that_are_too_large_are_parted_again(monkeypatch, tmp_path):
     assert depth(source._spill._root) >= 3
 
 
-def test_one_person_larger_than_the_memory_is_refused(monkeypatch, tmp_path):
-    for frame in (FRAME, CLUSTERED):
-        source = open_table(written(tmp_path, ".parquet", frame), privacy_unit="id")
-        source._memory = 250 * 8 // 2
-        for _ in range(2):
-            with refused(InvalidDataError) as info:
-                list(source.batches())
-            assert "memory=" in str(info.value)
+def test_one_person_larger_than_the_memory_is_refused(tmp_path):
+    source = open_table(written(tmp_path, ".parquet"), privacy_unit="id")
+    source._memory = 250 * 8 // 2
+    for _ in range(2):
+        with refused(InvalidDataError) as info:
+            list(source.batches())
+        assert "memory=" in str(info.value)
 
 
 def test_a_full_disk_is_told_and_nothing_is_lost_silently(monkeypatch, tmp_path):
@@ -358,49 +354,6 @@ def test_a_full_disk_is_told_and_nothing_is_lost_silently(monkeypatch, tmp_path)
             list(source.batches())
     assert "TMPDIR" in str(info.value)
     assert privacy_units_of(source.batches()) == REFERENCE
-
-
-# Clustered files
-
-
-def test_a_clustered_file_streams_in_flat_memory(monkeypatch, tmp_path):
-    """Batches come before the file ends, and none is larger than a batch and the last person before it."""
-    read = []
-    original = privacy_units._split
-    monkeypatch.setattr(privacy_units, "_split", lambda *given: (read.append(1), original(*given))[1])
-    monkeypatch.setattr(privacy_units, "Spill", None)
-    source = open_table(written(tmp_path, ".parquet", CLUSTERED), privacy_unit="id")
-    largest = int(np.bincount(IDS).max())
-    batches = source.batches()
-    next(batches)
-    look_ahead = len(read)
-    sizes = [block.rows.shape[0] for block in batches]
-    assert len(read) > look_ahead + 5
-    assert max(sizes) <= 128 + largest
-    assert sum(sizes) > N / 2
-
-
-def test_a_person_who_comes_back_late_is_not_counted_twice(tmp_path):
-    """The first and the last row of a clustered file belong to one person."""
-    frame = CLUSTERED.copy()
-    frame.loc[N - 1, "id"] = frame.loc[0, "id"]
-    expected = by_hand(frame["id"], frame[NAMES].to_numpy())
-    for suffix in (".csv", ".parquet"):
-        source = open_table(written(tmp_path, suffix, frame), privacy_unit="id")
-        assert privacy_units_of(source.batches()) == expected
-        assert source._spill is not None
-
-
-def test_a_file_that_changes_between_two_passes_is_refused(tmp_path):
-    path = written(tmp_path, ".csv", CLUSTERED)
-    source = open_table(path, privacy_unit="id")
-    assert privacy_units_of(source.batches()) == REFERENCE
-    frame = CLUSTERED.copy()
-    frame.loc[N - 1, "id"] = frame.loc[0, "id"]
-    written(tmp_path, ".csv", frame)
-    with refused(InvalidDataError) as info:
-        list(source.batches())
-    assert "changed" in str(info.value)
 
 
 # Identifiers

@@ -24,7 +24,7 @@ from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.tables.engines import raise_failure
 from eigenveil.tables.open import collect, open_source, open_table, open_with_engine, second_moments
 from eigenveil.tables.schema import Column, Schema
-from eigenveil.tables.spark import KEY, SparkSource, _arrays, _vectors, blocks_of, known_partitions, spark_session
+from eigenveil.tables.spark import SparkSource, _arrays, _vectors, known_partitions, spark_session
 from helpers import refused
 
 pyspark = pytest.importorskip("pyspark", reason="needs eigenveil[spark]")
@@ -389,14 +389,6 @@ def test_a_csv_file_keeps_identifiers_as_they_stand(spark, tmp_path):
     collection = open_with_engine([tmp_path / "a.csv"], "spark")
     found = collect(open_table(collection, ["a"], privacy_unit="the`id"), units_by_hand.PrivacyUnits).found
     assert found == units_by_hand.by_hand(["007", "7", "007"], [[1.5], [2.5], [3.5]])
-
-
-def test_rows_that_are_not_sorted_by_person_are_refused():
-    keys = [bytes(15) + bytes([place]) for place in (2, 3, 2)]
-    batches = [(pa.RecordBatch.from_pydict({KEY: keys[place : place + 1]}), np.ones((1, 1))) for place in range(3)]
-    assert sum(block.n_privacy_units for block in blocks_of(batches[:2], "The column")) == 2
-    with refused(InvalidDataError):
-        list(blocks_of(batches, "The column"))
 
 
 # Files, and starting Spark

@@ -21,8 +21,8 @@ from .encoder import Declared
 from .engines import PARQUET, Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
 from .files import open_files
 from .frames import LaterPart, TableSource, held
-from .identifiers import keys_of
-from .privacy_units import RowKeys, UnitTable
+from .identifiers import Keys, check_keys, keys_of
+from .privacy_units import PARTITION_MEMORY, spilled
 
 # Partial sums that one task adds: it holds so many d x d matrices.
 _FAN_IN = 8
@@ -173,11 +173,20 @@ class _Blocks:
     def batches(self, block: Any) -> Iterator[Any]:
         # Opened while the part is collected, where an error about the block is caught.
         reader = LaterPart(held(block), self.types, self.columns)
+        source = TableSource([reader], self.declared)
         if self.unit_name is None:
-            yield from TableSource([reader], self.declared).batches()
-        else:
-            keys = RowKeys(block[list(_KEY_COLUMNS)].to_numpy(np.uint64), self.unit_name)
-            yield from UnitTable([reader], self.declared, keys).batches()
+            yield from source.batches()
+            return
+        keys = block[list(_KEY_COLUMNS)].to_numpy(np.uint64)
+        check_keys(keys, self.unit_name)
+
+        def keyed() -> Iterator[tuple[Keys, Any]]:
+            start = 0
+            for rows in source.batches():
+                yield keys[start : start + rows.shape[0]], rows
+                start += rows.shape[0]
+
+        yield from spilled(keyed(), source.n_features, PARTITION_MEMORY).blocks(batch_rows(source.n_features))
 
 
 def _block_part(block: Any, blocks: _Blocks, make: Callable[[], Accumulator]) -> Outcome:

@@ -404,11 +404,6 @@ def grouped_by_key(row_keys: Keys) -> Grouping:
     if (same_half & (ordered[1:, 1] != ordered[:-1, 1])).any():  # two privacy units share half of their key
         order = np.lexsort((row_keys[:, 1], row_keys[:, 0]))
         ordered = row_keys[order]
-    starts = run_starts(ordered)
+    changes = (ordered[1:] != ordered[:-1]).any(axis=1)
+    starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(ordered)), np.bool_), changes]))
     return Grouping(_inverse(order), np.append(starts, len(row_keys)), ordered[starts])
-
-
-def run_starts(row_keys: Keys) -> NDArray[np.int64]:
-    """Return where rows begin that belong to another person than the row before."""
-    changes = (row_keys[1:] != row_keys[:-1]).any(axis=1)
-    return np.flatnonzero(np.concatenate([np.ones(min(1, len(row_keys)), np.bool_), changes]))

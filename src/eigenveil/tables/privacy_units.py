@@ -7,10 +7,9 @@ privacy units; parts that are too large for memory are parted again by further b
 
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from numbers import Integral
 from typing import Any
 
@@ -19,15 +18,14 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, quoted
-from ..moments.counts import KeySet
 from ..moments.kernels import put_rows
 from ..moments.unit_kernels import in_one_piece
 from ..moments.units import Blocks, side_by_side
 from . import arrays
-from .base import FileReader, Reader, batch_rows, choose_columns
+from .base import Reader, batch_rows, choose_columns
 from .encoder import Declared
 from .frames import TableSource
-from .identifiers import Codes, Grouping, Keys, check_keys, grouped, grouped_by_key, keys_of, run_starts
+from .identifiers import Codes, Grouping, Keys, check_keys, grouped, grouped_by_key, keys_of
 from .schema import Schema
 
 Records = NDArray[np.uint64]
@@ -99,12 +97,12 @@ class Spill:
                 "identifiers."
             )
         start = 0
-        while start < len(rows):
+        while start < rows.shape[0]:
             if self._n_waiting == self._most_rows:
                 self._flush()
             if not len(self._waiting):
                 self._waiting = self._room(self._most_rows)  # of which no more is used than is written to
-            stop = min(len(rows), start + self._most_rows - self._n_waiting)
+            stop = min(rows.shape[0], start + self._most_rows - self._n_waiting)
             records = self._waiting[self._n_waiting : self._n_waiting + stop - start]
             records[:, :2], _rows(records)[...] = row_keys[start:stop], rows[start:stop]
             self._n_waiting += stop - start
@@ -216,19 +214,10 @@ def _told() -> Iterator[None]:
 
 MEMORY = 2**30
 """Bytes that rows may take while they are sorted by person, unless `memory` says otherwise."""
+PARTITION_MEMORY = 2**28
+"""The same for the rows of one partition on an engine, of which a worker may hold several."""
 _LEAST_MEMORY = 2**16
 IDS_NEED_MEMORY = "A list of identifiers needs data in memory. Give the name of the column of the privacy unit instead."
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RowKeys:
-    """The key of the person of every row, where they were made before; errors call their column as `told`."""
-
-    keys: Keys
-    told: str
-
-    def __len__(self) -> int:
-        return len(self.keys)
 
 
 class UnitTable(TableSource):
@@ -240,7 +229,7 @@ class UnitTable(TableSource):
         At least one.
     declared : Declared
         Which columns to read, and which of them identifies the privacy unit.
-    ids : ndarray, list, narwhals Series or RowKeys, optional
+    ids : ndarray, list or narwhals Series, optional
         The identifier of every row, where they are beside the table, which is then held in memory.
     memory : int
         Bytes to sort rows in.
@@ -266,7 +255,6 @@ class UnitTable(TableSource):
         self._grouping: Grouping | None = None
         self._rows: NDArray[np.float64] | None = None
         self._spill: Spill | None = None
-        self._clustered: bytes | None = None
 
     def close(self) -> None:
         """Forget what was kept of the rows, in memory or on disk; a table that is gone is closed by itself."""
@@ -285,22 +273,13 @@ class UnitTable(TableSource):
 
     def _blocks(self) -> Iterator[Blocks]:
         # A generator, so that all that is raised here is raised where batches are read.
-        yield from self._whole_units(batch_rows(self.n_features))
-
-    def _whole_units(self, step: int) -> Iterator[Blocks]:
+        step = batch_rows(self.n_features)
         if self._held is not None:
-            return self._held_blocks(self._held, step)
-        if (
-            self._spill is None
-            and self._clustered is None
-            and all(isinstance(part, FileReader) for part in self._parts)
-        ):
-            self._clustered = self._order_of_units()
-        if self._clustered is not None:
-            return self._streamed(step, self._clustered)
+            yield from self._held_blocks(self._held, step)
+            return
         if self._spill is None:
-            self._spill = self._spilled(step)
-        return self._spill.blocks(step)
+            self._spill = spilled(self._encoded(step), self.n_features, self._memory)
+        yield from self._spill.blocks(step)
 
     # Held in memory.
 
@@ -339,9 +318,6 @@ class UnitTable(TableSource):
         return rows
 
     def _held_grouping(self, part: Any) -> Grouping:
-        if isinstance(self._ids, RowKeys):
-            check_keys(self._ids.keys, self._ids.told)
-            return grouped_by_key(self._ids.keys)
         if self._ids is not None:
             return grouped(*_checked_keys(self._ids, "The array of identifiers"))
         return grouped(*_checked_keys(part.column(self._privacy_unit), self._told(part)))
@@ -351,101 +327,25 @@ class UnitTable(TableSource):
     def _told(self, part: Reader) -> str:
         return f"The column {quoted(self._privacy_unit)} of {part.where}"
 
-    def _identified(self, step: int, columns: Sequence[Any]) -> Iterator[tuple[Codes, Keys, Any, Reader]]:
-        """Yield the privacy units of the rows of every batch, and the batch without their column."""
-        for part in self._parts:
-            for batch in part.read([*columns, self._privacy_unit], step):
-                ids, rest = _split(batch, self._privacy_unit)
-                yield *_checked_keys(ids, self._told(part)), rest, part
-
     def _encoded(self, step: int) -> Iterator[tuple[Keys, Any]]:
-        for codes, keys, batch, part in self._identified(step, self._encoder.columns):
-            yield keys[codes], self._encoder.rows(batch, part.where)
-
-    def _order_of_units(self) -> bytes | None:
-        """Return a digest of the privacy units in their order, or None unless the rows of each lie together."""
-        seen, order = KeySet(), UnitOrder()
-        for codes, keys, _, _ in self._identified(batch_rows(1), []):
-            if not seen.add(order.add(keys[codes])) or seen.nbytes > self._memory:
-                return None
-        return order.digest()
-
-    def _streamed(self, step: int, expected: bytes) -> Iterator[Blocks]:
-        order = UnitOrder()
-        yield from clustered_blocks(self._encoded(step), order.add, self._memory)
-        if order.digest() != expected:
-            raise InvalidDataError(f"{self._parts[0].where} was changed while it was read; read it again.")
-
-    def _spilled(self, step: int) -> Spill:
-        spill = Spill(self.n_features, self._memory)
-        try:
-            for row_keys, rows in self._encoded(step):
-                spill.add(row_keys, rows)
-        except BaseException:
-            spill.close()
-            raise
-        return spill
+        """Yield the key of the privacy unit of every row of a batch, and the rows."""
+        for part in self._parts:
+            for batch in part.read([*self._encoder.columns, self._privacy_unit], step):
+                ids, rest = _split(batch, self._privacy_unit)
+                codes, keys = _checked_keys(ids, self._told(part))
+                yield keys[codes], self._encoder.rows(rest, part.where)
 
 
-class UnitOrder:
-    """The privacy units that rows belong to, one after the other."""
-
-    def __init__(self) -> None:
-        self._last: Keys | None = None
-        self._hash = blake2b()
-
-    def add(self, row_keys: Keys) -> Keys:
-        """Take the keys of further rows, and return those of the privacy units that begin with them."""
-        starts = run_starts(row_keys)
-        if self._last is not None and starts.size and (row_keys[0] == self._last).all():
-            starts = starts[1:]
-        if len(row_keys):
-            self._last = row_keys[-1].copy()
-        begun = row_keys[starts]
-        self._hash.update(begun.tobytes())
-        return begun
-
-    def digest(self) -> bytes:
-        """Return what stands for all of them in their order."""
-        return self._hash.digest()
-
-
-def clustered_blocks(
-    batches: Iterator[tuple[Keys, Any]], begin: Callable[[Keys], Any], memory: int
-) -> Iterator[Blocks]:
-    """Yield batches of whole privacy units from rows that lie person after person; only the last person is held back.
-
-    Parameters
-    ----------
-    batches : iterator
-        The key of the person of every row, and the rows.
-    begin : callable
-        Takes the keys of the rows of every batch; it sees to it that nobody comes twice.
-    memory : int
-        Bytes that the rows of one person may take.
-    """
-    waiting: list[Any] = []
-    open_key: Keys | None = None
-    for row_keys, rows in batches:
-        begin(row_keys)
-        starts = run_starts(row_keys)
-        last = int(starts[-1])
-        same = open_key is not None and bool((row_keys[0] == open_key).all())
-        if last or (waiting and not same):  # somebody is complete
-            whole = _stacked([*waiting, rows[:last]])
-            before = sum(piece.shape[0] for piece in waiting)
-            first = starts[1 if same else 0 : -1] + before
-            keys = row_keys[starts[1 if same else 0 : -1]]
-            if waiting and open_key is not None:
-                first, keys = np.append(0, first), np.concatenate([open_key[None], keys])
-            yield Blocks(whole, first, keys)
-            waiting = []
-        waiting.append(rows[last:].copy())  # a view would hold all rows of the batch
-        open_key = row_keys[-1].copy()
-        if sum(8 * piece.shape[0] * piece.shape[1] for piece in waiting) > memory:
-            raise InvalidDataError(TOO_MANY_ROWS)
-    if waiting and open_key is not None:
-        yield Blocks(_stacked(waiting), np.zeros(1, dtype=np.int64), open_key[None])
+def spilled(batches: Iterable[tuple[Keys, Any]], n_features: int, memory: int) -> Spill:
+    """Return the rows of batches, each with the key of its privacy unit, ready to be read unit by unit."""
+    spill = Spill(n_features, memory)
+    try:
+        for row_keys, rows in batches:
+            spill.add(row_keys, rows)
+    except BaseException:
+        spill.close()
+        raise
+    return spill
 
 
 def unit_and_ids(privacy_unit: Any, schema: Schema | None) -> tuple[Any, Any]:
@@ -496,9 +396,3 @@ def _split(batch: Any, privacy_unit: Any) -> tuple[Any, Any]:
     import narwhals as nw
 
     return nw.from_native(batch, eager_only=True).get_column(privacy_unit), batch
-
-
-def _stacked(pieces: Sequence[Any]) -> Any:
-    if any(map(scipy.sparse.issparse, pieces)):
-        return scipy.sparse.vstack(pieces, format="csr")
-    return np.concatenate(pieces)

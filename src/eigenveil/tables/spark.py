@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, quoted
 from ..moments.units import Blocks
-from .base import Accumulator
+from .base import Accumulator, batch_rows
 from .encoder import Declared, Encoder
 from .engines import PARQUET, Engine, EngineSource, merged, part_of, raise_failure, settled
 from .identifiers import Keys, check_keys, keys_of
-from .privacy_units import MEMORY, UnitOrder, clustered_blocks
+from .privacy_units import PARTITION_MEMORY, spilled
 from .schema import Column
 
 
@@ -110,12 +110,6 @@ def key_bytes(ids: Any) -> list[bytes]:
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-def unit_by_unit(frame: Any, partitions: int) -> Any:
-    """Return the rows with those of every person together, in one partition each and in the order of keys."""
-    # A number that was asked for is kept: without one, Spark may join partitions, and is free to do more.
-    return frame.repartition(partitions, KEY).sortWithinPartitions(KEY)
-
-
 def unit_partitions(frame: Any) -> int:
     """Return in how many partitions privacy units are brought together: as many as the session asks for.
 
@@ -131,32 +125,16 @@ def unit_partitions(frame: Any) -> int:
     return int(session.conf.get(_SHUFFLE_PARTITIONS)) if _SHUFFLE_PARTITIONS in asked_for else from_data
 
 
-def blocks_of(batches: Iterable[tuple[Any, Any]], told: str) -> Iterator[Blocks]:
-    """Yield whole privacy units from the Arrow batches of one sorted partition, each with its rows."""
-    return clustered_blocks(((_keys(batch, told), rows) for batch, rows in batches), _Ascending().add, MEMORY)
+def whole_units(batches: Iterable[tuple[Any, Any]], told: str, n_features: int) -> Iterator[Blocks]:
+    """Yield the privacy units of one partition, which has all rows of each, from its Arrow batches and their rows."""
 
+    def keyed() -> Iterator[tuple[Keys, Any]]:
+        for batch, rows in batches:
+            keys = np.frombuffer(b"".join(batch.column(KEY).to_pylist()), dtype=">u8").astype(np.uint64).reshape(-1, 2)
+            check_keys(keys, told)
+            yield keys, rows.toarray() if scipy.sparse.issparse(rows) else rows
 
-class _Ascending:
-    """Sees to it that keys ascend, so that nobody comes twice."""
-
-    def __init__(self) -> None:
-        self._order = UnitOrder()
-        self._last = np.zeros((1, 2), dtype=np.uint64)
-
-    def add(self, row_keys: Keys) -> None:
-        begun = np.concatenate([self._last, self._order.add(row_keys)])
-        low, high = begun[:-1], begun[1:]
-        ascends = (low[:, 0] < high[:, 0]) | ((low[:, 0] == high[:, 0]) & (low[:, 1] < high[:, 1]))
-        if not ascends.all():
-            raise InvalidDataError("Spark did not sort the rows by person; report this with its version.")
-        self._last = begun[-1:]
-
-
-def _keys(batch: Any, told: str) -> Keys:
-    keys = np.frombuffer(b"".join(batch.column(KEY).to_pylist()), dtype=">u8")
-    keys = keys.astype(np.uint64).reshape(-1, 2)
-    check_keys(keys, told)
-    return keys
+    yield from spilled(keyed(), n_features, PARTITION_MEMORY).blocks(batch_rows(n_features))
 
 
 def known_partitions(frame: Any) -> int | None:
@@ -235,11 +213,13 @@ class SparkSource(EngineSource):
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all partitions of what `make` makes, computed by the executors."""
         layout, rules, told, by_unit = self._layout, self._rules, self._told, self.by_unit
+        n_features = self.n_features
 
         # Functions in a function: they travel to the workers by value, and all they use by name.
         def partition_part(batches: Iterator[Any]) -> Iterator[Any]:
             parts = ((batch, _rows(batch, layout, rules)) for batch in batches if batch.num_rows)
-            yield _as_row(part_of(blocks_of(parts, told) if by_unit else (rows for _, rows in parts), make))
+            rows = whole_units(parts, told, n_features) if by_unit else (rows for _, rows in parts)
+            yield _as_row(part_of(rows, make))
 
         def add_parts(batches: Iterator[Any]) -> Iterator[Any]:
             parts = (pickle.loads(part.as_py()) for batch in batches for part in batch.column("outcome"))
@@ -249,7 +229,9 @@ class SparkSource(EngineSource):
 
         try:
             with no_warning_of_pandas():
-                frame = unit_by_unit(self._frame, self._unit_partitions) if by_unit else self._frame
+                frame = self._frame
+                if by_unit:  # without a number, Spark would be free to take partitions apart again
+                    frame = frame.repartition(self._unit_partitions, KEY)
                 parts = frame.mapInArrow(partition_part, _OUTCOMES)
                 if not self._few_parts:
                     # Adaptive execution makes as many tasks as there are bytes for; then one adds up what these have.
