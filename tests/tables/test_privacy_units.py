@@ -19,7 +19,7 @@ import pytest
 import scipy.sparse
 
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.tables import arrays, base, delimited, json_lines, privacy_units
+from eigenveil.tables import arrays, base, privacy_units, text
 from eigenveil.tables.identifiers import keys_of
 from eigenveil.tables.open import open_table
 from eigenveil.tables.privacy_units import Spill, UnitTable
@@ -36,8 +36,7 @@ SMALL = 2**16
 def _small_batches(monkeypatch):
     monkeypatch.setattr(base, "BATCH_BYTES", 128 * D * 8)
     monkeypatch.setattr(arrays, "view_rows", lambda n_rows, width: 128)
-    monkeypatch.setattr(delimited, "_BLOCK", 4096)
-    monkeypatch.setattr(json_lines, "_BLOCK", 4096)
+    monkeypatch.setattr(text, "_BLOCK", 4096)
 
 
 def written(directory, suffix, frame=FRAME):

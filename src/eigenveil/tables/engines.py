@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 from ..errors import EigenveilError, EngineError, InvalidDataError
 from ..moments.units import Blocks
 from .base import Accumulator
-from .delimited import check_header
 from .encoder import Declared
+from .text import check_header
 
 Outcome = Accumulator | EigenveilError
 PARQUET = ".parquet"

@@ -13,6 +13,7 @@ from ..moments.kernels import RowsByColumn
 from .arrays import ArrayReader, SparseReader, view_rows
 from .base import Reader, batch_rows, choose_columns, need_arrow
 from .encoder import Declared, Encoder, is_plain_number, kinds_of, same_kind
+from .text import TextFile
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -413,8 +414,7 @@ class TableSource:
         self.truths: tuple[bool, ...] = self._encoder.truths
         # Text has no types but those that are declared, and a matrix has one for all.
         self.typed: bool = any(
-            kinds is not None and not getattr(part, "takes_text_format", False)
-            for part, kinds in zip(parts, types, strict=True)
+            kinds is not None and not isinstance(part, TextFile) for part, kinds in zip(parts, types, strict=True)
         )
         names = self._encoder.names
         self.n_features: int = len(names)

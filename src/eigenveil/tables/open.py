@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InvalidDataError, InvalidParameterError, one_of, own_words
 from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
-from .base import Columns, Source, choose_columns, text_format, tracked_batches, with_names
+from .base import Columns, Source, choose_columns, tracked_batches, with_names
 from .dask import DASK
 from .encoder import Categories, Declared
 from .engines import PARQUET, Engine, EngineFiles, EngineSource
@@ -23,6 +23,7 @@ from .privacy_units import IDS_NEED_MEMORY, MEMORY, UnitTable, unit_and_ids
 from .schema import Schema
 from .spark import SPARK
 from .sql import SQL
+from .text import DEFAULT_FORMAT, text_format
 
 # A further engine is one more name here.
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (DASK, SPARK, SQL)}
@@ -201,7 +202,7 @@ def open_table(
         Bytes that rows may take while they are sorted by person, beside one batch; what is more goes to a temporary
         file without a name.
     **text
-        `delimiter`, `decimal` and `encoding` of files of text; see `eigenveil.tables.base.TextFormat`.
+        `delimiter`, `decimal` and `encoding` of files of text; see `eigenveil.tables.text.TextFormat`.
 
     Returns
     -------
@@ -233,7 +234,7 @@ def open_table(
         opened: Source = data
         return opened
     parts = open_files(data, declared, format_of_text)
-    if parts is None and not format_of_text.is_default:
+    if parts is None and format_of_text != DEFAULT_FORMAT:
         raise InvalidParameterError("delimiter, decimal and encoding are for files of text; leave them out.")
     on_engine = open_on_engine(data, declared) if parts is None else None
     if on_engine is not None:
