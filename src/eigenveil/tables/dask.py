@@ -8,7 +8,7 @@ import glob
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -147,7 +147,7 @@ def _by_unit(data: Any, names: list[Any], privacy_unit: Any, declared: Declared)
 
     return DaskSource(
         data._meta[names],
-        declared.without_unit(names),
+        replace(declared, columns=names if declared.schema is None else None, privacy_unit=False),
         blocks,
         f"The column {quoted(privacy_unit)} of the Dask collection",
     )
