@@ -123,7 +123,7 @@ def batch_size(request, monkeypatch):
     if request.param is not None:
         monkeypatch.setattr("eigenveil.tables.frames.batch_rows", lambda width: request.param)
         monkeypatch.setattr("eigenveil.tables.arrays.view_rows", lambda n_rows, width: request.param)
-        monkeypatch.setattr("eigenveil.tables.arrays._SPARSE_BATCH_ENTRIES", D * request.param)
+        monkeypatch.setattr("eigenveil.tables.arrays.SPARSE_BATCH_ENTRIES", D * request.param)
         monkeypatch.setattr(text, "_BLOCK", 40 * request.param)
     return request.param
 

@@ -150,7 +150,7 @@ class Encoder:
 
     @property
     def truths(self) -> tuple[bool, ...]:
-        """Mask of the features that are declared as truth values; types of columns depend on cells, and do not count."""
+        """Mask of the features that are declared as truth values; types of columns depend on cells."""
         return tuple(
             rule.kind == "boolean" and not fixed
             for rule, one_hot in zip(self._rules, self._fixed, strict=True)

@@ -285,13 +285,16 @@ class UnitTable(TableSource):
 
     def _held_blocks(self, part: Any, step: int) -> Iterator[Blocks]:
         grouping = self._held_grouping(part) if self._grouping is None else self._grouping
-        pick, (limit, weights) = part.picker(self._encoder), part.batch_limit(step)
-        if self._rows is None and weights is None:
+        pick = part.picker(self._encoder)
+        if isinstance(part, arrays.SparseReader):
+            self._grouping = grouping
+            return grouping.blocks(pick, arrays.SPARSE_BATCH_ENTRIES, part.entries)
+        if self._rows is None:
             self._rows = self._whole_rows(part, pick, step, grouping.places)
         # Rows that are held lie unit after unit.
         self._grouping = grouping if self._rows is None else replace(grouping, places=None)
         if self._rows is None:
-            return grouping.blocks(pick, limit, weights)
+            return grouping.blocks(pick, step)
         return self._grouping.blocks(self._rows.__getitem__, arrays.view_rows(*self._rows.shape))
 
     def _whole_rows(
