@@ -22,7 +22,7 @@ from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.tables import arrays, base, privacy_units, text
 from eigenveil.tables.identifiers import keys_of
 from eigenveil.tables.open import open_table
-from eigenveil.tables.privacy_units import Spill, UnitTable
+from eigenveil.tables.privacy_units import UnitTable
 from eigenveil.tables.schema import Column, Schema
 from helpers import assert_one_sentence, refused
 from units_by_hand import FRAME, IDS, NAMES, REFERENCE, ROWS, D, N, by_hand, privacy_units_of
@@ -310,25 +310,15 @@ def test_the_file_is_gone_after_an_error(spools, tmp_path):
         list(stream.batches())
 
 
-def test_parts_that_are_too_large_are_parted_again(monkeypatch, tmp_path):
-    few = FRAME[FRAME["id"] != 7]
-    ids, rows = few["id"].to_numpy(), few[NAMES].to_numpy()
-    monkeypatch.setitem(Spill.add.__globals__, "_BITS", 1)
-    source = open_table(written(tmp_path, ".parquet", few), privacy_unit="id", memory=SMALL)
-    source._memory = 15_000
-    for _ in range(2):
-        assert privacy_units_of(source.batches()) == by_hand(ids, rows)
-
-    def depth(part):
-        return 1 + max(map(depth, part.parts or []), default=0)
-
-    assert depth(source._spill._root) >= 3
-
-
-def test_one_person_larger_than_the_memory_is_refused(tmp_path):
+@pytest.mark.parametrize("most", [40, 450])
+def test_rows_of_persons_beyond_the_memory_are_refused(tmp_path, most):
+    """One person has more than 40 rows; the parts on disk have more than that."""
     source = open_table(written(tmp_path, ".parquet"), privacy_unit="id")
-    source._memory = 250 * 8 // 2
+    source._memory = 8 * (2 * (D + 2) + 6) * most
     for _ in range(2):
+        if most == 450:
+            assert privacy_units_of(source.batches()) == REFERENCE
+            continue
         with refused(InvalidDataError) as info:
             list(source.batches())
         assert "memory=" in str(info.value)

@@ -21,10 +21,10 @@ from eigenveil.errors import EngineError, InvalidDataError, InvalidParameterErro
 from eigenveil.guarantee import TYPES_ASSUMPTION
 from eigenveil.moments import RowBound
 from eigenveil.moments.second_moments import SecondMoments
-from eigenveil.tables.engines import raise_failure
+from eigenveil.tables.base import raise_failure
 from eigenveil.tables.open import collect, open_source, open_table, open_with_engine, second_moments
 from eigenveil.tables.schema import Column, Schema
-from eigenveil.tables.spark import SparkSource, _arrays, _vectors, known_partitions, spark_session
+from eigenveil.tables.spark import SparkSource, _arrays, _vectors, spark_session
 from helpers import refused
 
 pyspark = pytest.importorskip("pyspark", reason="needs eigenveil[spark]")
@@ -88,20 +88,12 @@ def jobs_of(spark, compute):
     return found, jobs
 
 
-def test_few_small_parts_take_one_job_and_others_are_added_up_on_the_executors(spark, frame, monkeypatch):
-    for partitions in (1, 7):
-        # Not cached, and without a shuffle, after which Spark chooses the partitions while it computes.
-        rows = spark.createDataFrame(spark.sparkContext.parallelize(ROWS.tolist(), partitions), frame.schema)
-        assert jobs_of(spark, lambda rows=rows: second_moments(rows, BOUND)) == (REFERENCE, 1)
-    for name in ("_MOST_PARTS", "_DRIVER_BYTES"):
-        with monkeypatch.context() as patch:
-            patch.setattr(f"eigenveil.tables.spark.{name}", 0)
-            moments, jobs = jobs_of(spark, lambda: second_moments(rows, BOUND))
-        assert moments == REFERENCE
-        assert jobs > 1
-    shuffled = frame.repartition(3)
-    assert known_partitions(shuffled) is None
-    assert known_partitions(rows) == 7
+def test_small_parts_take_one_job_and_others_are_added_up_on_the_executors(spark, frame, monkeypatch):
+    assert jobs_of(spark, lambda: second_moments(frame, BOUND)) == (REFERENCE, 1)
+    monkeypatch.setattr("eigenveil.tables.spark._FEW_FEATURES", 0)
+    moments, jobs = jobs_of(spark, lambda: second_moments(frame.repartition(7), BOUND))
+    assert moments == REFERENCE
+    assert jobs > 1
 
 
 def test_a_fit_with_public_ranges_takes_one_job_for_every_reading(spark, frame):

@@ -1,11 +1,18 @@
-"""What all tables share: sources, readers, the choice of columns, the bar of progress; PyArrow is asked for here."""
+"""What all tables share: sources, readers, engines, the choice of columns, the bar of progress.
+
+Rows on an engine stay where they are. Each partition becomes one small exact statistic on its worker, these add up in a
+tree, and only the sum travels to the driver. The statistics are integers, so the partitioning, the order and the shape
+of the tree leave no trace. A partition is a pure function of its rows: where a worker dies, its partition is computed
+again and replaces what was lost, so no row is counted twice.
+"""
 
 import sys
 from collections import Counter
-from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self
 
 from ..errors import (
     EigenveilError,
@@ -64,7 +71,7 @@ class Source(Protocol):
 
     @property
     def n_rows_hint(self) -> int | None:
-        """About how many rows will come."""
+        """Roughly the number of rows."""
 
     def batches(self) -> Iterator[Any]:
         """Yield non-empty blocks of rows: each a dense or a CSR matrix of numbers, `RowsByColumn`, or `Blocks`.
@@ -79,7 +86,7 @@ class Reader(Protocol):
 
     @property
     def where(self) -> str:
-        """What errors call it."""
+        """The name in errors."""
 
     @property
     def columns(self) -> Sequence[Any]:
@@ -87,13 +94,13 @@ class Reader(Protocol):
 
     @property
     def n_rows_hint(self) -> int | None:
-        """About how many rows will come."""
+        """Roughly the number of rows."""
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
         """Return the narwhals types of these columns, or None where the batches are matrices of numbers."""
 
     def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
-        """Yield these columns in non-empty batches of about `step` rows: matrices, or tables that narwhals knows."""
+        """Yield some columns in non-empty batches of about `step` rows: matrices, or tables that narwhals knows."""
 
 
 class Accumulator(Protocol):
@@ -107,7 +114,7 @@ class Accumulator(Protocol):
 
 
 def batch_rows(n_features: int) -> int:
-    """Return how many rows of `n_features` float64 numbers make one batch.
+    """Return the number of rows of one batch, of `n_features` float64 numbers each.
 
     Examples
     --------
@@ -206,7 +213,7 @@ class FileReader:
         return types
 
     def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
-        """Yield these columns in batches of about `step` rows."""
+        """Yield some columns in batches of about `step` rows."""
         raise NotImplementedError
 
 
@@ -268,3 +275,130 @@ def tracked_batches(source: Source, progress: bool | None = None, purpose: str =
             seen += units_in(batch)
             bar.update(task, completed=seen)
         bar.update(task, total=seen, completed=seen)  # the hint may have been a guess
+
+
+PARQUET = ".parquet"
+"""The suffix of files whose columns have types; those of the others are declared."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine that holds rows and sums them; the table of engines is `eigenveil.tables.open.ENGINES`.
+
+    Attributes
+    ----------
+    name : str
+        That of ``--engine``, and of the extra to install.
+    open : callable
+        Takes data and what is declared of their columns, and returns the source of a collection of this engine, or None
+        for anything else. It imports nothing that such a collection has not imported.
+    reads : mapping
+        By the suffix of files, the function that takes paths and what is declared of their columns, and returns one
+        collection of all of them.
+    encodes : bool
+        Whether its sources encode categories, dates and missing values by the rules that are declared.
+    package : str, optional
+        The package whose types its collections have, where its name is another.
+    """
+
+    name: str
+    open: "Callable[[Any, Declared], EngineSource | None]"
+    reads: "Mapping[str, Callable[[list[str], Declared], Any]]"
+    encodes: bool = False
+    package: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name in errors."""
+        return self.name.capitalize()
+
+
+class EngineSource:
+    """Base of the sources whose rows stay on an engine: they collect there, and give no batches."""
+
+    n_features: int
+    feature_names: tuple[str, ...] | None = None
+    n_rows: int | None = None
+    n_rows_hint: int | None = None
+    by_unit = False
+    in_order = False  # where a row stands may depend on what is in it
+    typed = True  # whether columns have types of their own
+
+    def collect(self, make: Callable[[], Any]) -> Any:
+        """Return the sum over all partitions of what `make` makes, each updated with its rows."""
+        raise NotImplementedError
+
+    def mapped(self, function: Callable[[Any], Any], names: Sequence[str]) -> Any:
+        """Return the engine's collection of what a function makes of blocks of rows: one column a name, not computed.
+
+        Every row is taken by itself, in the order in which the engine has them.
+        """
+        raise NotImplementedError
+
+    def batches(self) -> Iterator[Any]:
+        """Refuse: where a row's place depends on its values, a changed row could move others to new partners."""
+        raise InvalidDataError(
+            "Rows on an engine come in no public order, so statistic='spatial_sign' and statistic='kendall' do not "
+            "work there; use "
+            "statistic='clipped', or give the rows as files or an array."
+        )
+
+
+Outcome = Accumulator | EigenveilError
+
+
+def part_of(batches: Iterable[Any], make: Callable[[], Accumulator]) -> Outcome:
+    """Return the statistic of the rows of one partition, or the error that refuses them.
+
+    The error is returned, not raised: engines retry what raises, and write its arguments, rows that is, to logs.
+    """
+    total = make()
+    try:
+        for batch in batches:
+            if isinstance(batch, Blocks):
+                total.update(batch)
+                continue
+            # So few rows are one block for SecondMoments, which takes one thread; the engine fills the others.
+            step = max(2**17 // batch.shape[1], 2 * batch.shape[1])
+            for start in range(0, batch.shape[0], step):
+                total.update(batch[start : start + step])
+    except EigenveilError as error:
+        return error.with_traceback(None)  # its frames hold rows
+    return total
+
+
+def merged(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return the sum of parts, or an error where one of them is an error."""
+    total: Accumulator | None = None
+    try:
+        for outcome in outcomes:
+            if isinstance(outcome, EigenveilError):
+                return outcome
+            total = outcome if total is None else total + outcome
+    except EigenveilError as error:
+        return error.with_traceback(None)
+    if total is None:
+        raise AssertionError("there is at least one part")
+    return total
+
+
+def settled(outcome: Outcome) -> Any:
+    """Return the sum, or raise the error it is."""
+    if isinstance(outcome, EigenveilError):
+        raise outcome from None
+    return outcome
+
+
+def raise_failure(engine: str, error: Exception) -> NoReturn:
+    """Raise one sentence for what an engine raised, whose own text may quote cells."""
+    if isinstance(error, ImportError) or "No module named" in str(error):
+        raise EngineError(
+            f"A Python of {engine} lacks a package; install eigenveil[{engine.lower()}] for the driver and for every "
+            "worker, and start the engine with that Python."
+        ) from None
+    if type(error).__name__ == "KilledWorker":
+        raise EngineError(
+            f"{engine} gave up on a partition after several workers died of it; make the partitions smaller, or give "
+            "the workers more memory."
+        ) from None
+    raise EngineError(f"{engine} could not compute the rows; compute them without eigenveil to see why.") from None

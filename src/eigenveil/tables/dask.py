@@ -16,9 +16,19 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..errors import EigenveilError, InvalidDataError, quoted
-from .base import Accumulator, batch_rows
+from .base import (
+    PARQUET,
+    Accumulator,
+    Engine,
+    EngineSource,
+    Outcome,
+    batch_rows,
+    merged,
+    part_of,
+    raise_failure,
+    settled,
+)
 from .encoder import Declared
-from .engines import PARQUET, Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
 from .files import open_files
 from .frames import LaterPart, TableSource, held
 from .identifiers import Keys, check_keys, keys_of

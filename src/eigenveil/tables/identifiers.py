@@ -11,7 +11,6 @@ in several ways, they are taken for one: "7.0", as of whole numbers in a column 
 such in R and Java, accents apart from their letters, and a UUID in capitals, in braces or without dashes.
 """
 
-import functools
 import math
 import re
 import unicodedata
@@ -316,26 +315,20 @@ def _time_text(nanoseconds: int) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Grouping:
-    """Where the rows of every person are.
+    """The rows of every person.
 
     Parameters
     ----------
-    places : ndarray of int64, optional
-        The place of every row, person after person, and of one person in the order in which they came; None where they
-        lie so.
+    order : ndarray of int64, optional
+        The rows, person after person, and those of one person in the order in which they came; None where they lie so.
     starts : ndarray of int64
-        Where in that order the rows of every person begin; its last entry is the number of rows.
+        The place in that order where the rows of every person begin; its last entry is the number of rows.
     keys : ndarray of uint64, of shape (privacy units, 2)
     """
 
-    places: NDArray[np.int64] | None
+    order: NDArray[np.integer[Any]] | None
     starts: NDArray[np.int64]
     keys: Keys
-
-    @functools.cached_property
-    def order(self) -> NDArray[np.int64] | None:
-        """The rows, person after person; None where they lie so."""
-        return None if self.places is None else _inverse(self.places)
 
     def blocks(
         self,
@@ -350,9 +343,9 @@ class Grouping:
         pick : callable
             Takes a slice or an array of positions, and returns these rows.
         limit : int
-            How much fills a batch, which ends with the person that fills it: so no small one is left at the end.
+            Size of a full batch, which ends with the person that fills it: so no small one is left at the end.
         weights : ndarray of int64, optional
-            How much every row adds to that; 1 by default.
+            Size of every row; 1 by default.
         """
         filled = self.starts
         if weights is not None:
@@ -373,21 +366,14 @@ def grouped(codes: Codes, keys: Keys) -> Grouping:
     Examples
     --------
     >>> grouping = grouped(np.array([0, 1, 0]), np.zeros((2, 2), np.uint64))
-    >>> grouping.places.tolist(), grouping.order.tolist(), grouping.starts.tolist()
-    ([0, 2, 1], [0, 2, 1], [0, 2, 3])
+    >>> grouping.order.tolist(), grouping.starts.tolist()
+    ([0, 2, 1], [0, 2, 3])
     """
     # A sparse matrix with one entry a row, turned on its side, is a counting sort.
     entries = np.ones(codes.size, dtype=np.int8), codes, np.arange(codes.size + 1)
     by_unit = scipy.sparse.csr_array(entries, shape=(codes.size, len(keys))).tocsc()
     in_order = not (codes[1:] < codes[:-1]).any()
-    return Grouping(None if in_order else _inverse(by_unit.indices), by_unit.indptr.astype(np.int64), keys)
-
-
-def _inverse(permutation: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Return where every number stands in a permutation."""
-    inverse = np.empty(permutation.size, dtype=np.int64)
-    inverse[permutation] = np.arange(permutation.size)
-    return inverse
+    return Grouping(None if in_order else by_unit.indices, by_unit.indptr.astype(np.int64), keys)
 
 
 def grouped_by_key(row_keys: Keys) -> Grouping:
@@ -406,4 +392,4 @@ def grouped_by_key(row_keys: Keys) -> Grouping:
         ordered = row_keys[order]
     changes = (ordered[1:] != ordered[:-1]).any(axis=1)
     starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(ordered)), np.bool_), changes]))
-    return Grouping(_inverse(order), np.append(starts, len(row_keys)), ordered[starts])
+    return Grouping(order, np.append(starts, len(row_keys)), ordered[starts])

@@ -2,14 +2,14 @@
 
 The file on disk has no name: nobody else can open it, and it is gone when it is closed and when the process ends,
 however that ends. Rows lie in it by the first bits of the key of their person, so that a part of it holds whole
-privacy units; parts that are too large for memory are parted again by further bits.
+privacy units; each part must fit into memory.
 """
 
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -30,27 +30,10 @@ from .schema import Schema
 
 Records = NDArray[np.uint64]
 
-_BITS = 6  # of a key, by which rows are parted in one step
-_MOST_LEVELS = 64 // _BITS
+_BITS = 8  # the first ones of a key, by which rows are parted on disk
 TOO_MANY_ROWS = (
-    "The rows of one person do not fit into the memory that is allowed; allow more by memory= of open_table."
+    "The rows of some persons do not fit into the memory that is allowed; allow more by memory= of open_table."
 )
-
-
-@dataclass
-class _Part:
-    """Rows whose keys begin with the same bits: where they lie in the file, or the parts that they are parted into."""
-
-    level: int  # which bits of the key part it further
-    pieces: list[tuple[int, int]] = field(default_factory=list)  # offset and number of rows
-    parts: "list[_Part] | None" = None
-
-    @property
-    def n_rows(self) -> int:
-        return sum(n_rows for _, n_rows in self.pieces)
-
-    def fresh(self) -> "list[_Part]":
-        return [_Part(self.level + 1) for _ in range(2**_BITS)]
 
 
 class Spill:
@@ -81,7 +64,7 @@ class Spill:
         self._n_waiting = 0
         self._whole: tuple[Grouping, Records] | None = None
         self._file: Any = None
-        self._root = _Part(1)
+        self._parts: list[list[tuple[int, int]]] = [[] for _ in range(2**_BITS)]  # offsets and numbers of rows
         self._closed = False
 
     @property
@@ -115,38 +98,23 @@ class Spill:
         if self.on_disk:
             self._flush()
             self._waiting = self._room(0)
-            yield from self._blocks_of(self._root, step)
+            for pieces in self._parts:
+                records = self._read(pieces)
+                yield from grouped_by_key(records[:, :2]).blocks(_rows(records).__getitem__, step)
             return
         if self._whole is None:
             records = self._waiting[: self._n_waiting]
-            grouping, whole = grouped_by_key(records[:, :2]), self._room(self._n_waiting)
-            whole[grouping.places] = records
-            self._whole = replace(grouping, places=None), whole
+            grouping = grouped_by_key(records[:, :2])
+            self._whole = replace(grouping, order=None), records[grouping.order]
             self._waiting, self._n_waiting = self._room(0), 0
         grouping, records = self._whole
-        yield from grouping.blocks(lambda where: _rows(records[where]), step)
+        yield from grouping.blocks(_rows(records).__getitem__, step)
 
     def close(self) -> None:
         """Forget all rows."""
         self._closed, self._waiting, self._n_waiting, self._whole = True, self._room(0), 0, None
         if self._file is not None:
             self._file.close()
-
-    def _blocks_of(self, part: _Part, step: int) -> Iterator[Blocks]:
-        if part.n_rows > self._most_rows:
-            self._part(part)
-        if part.parts is not None:
-            for one in part.parts:
-                yield from self._blocks_of(one, step)
-        elif part.pieces:
-            yield from self._sorted(part, step)
-
-    def _sorted(self, part: _Part, step: int) -> Iterator[Blocks]:
-        records, start = self._room(part.n_rows), 0
-        for offset, n_rows in part.pieces:
-            self._read(offset, records[start : start + n_rows])
-            start += n_rows
-        yield from grouped_by_key(records[:, :2]).blocks(lambda where: _rows(records[where]), step)
 
     def _flush(self) -> None:
         if not self._n_waiting:
@@ -155,43 +123,31 @@ class Spill:
             with _told():
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115
             weakref.finalize(self, self._file.close)
-            self._root.parts = self._root.fresh()
-        self._write(self._waiting[: self._n_waiting], self._root.level, self._root.parts or [])
-        self._n_waiting = 0
-
-    def _part(self, part: _Part) -> None:
-        """Part rows by further bits of their keys; the room that they had in the file is not used again."""
-        first: Keys | None = None
-        several, parts = False, part.fresh()
-        for offset, n_rows in part.pieces:
-            for start in range(0, n_rows, self._most_rows):
-                records = self._room(min(self._most_rows, n_rows - start))
-                self._read(offset + 8 * self._width * start, records)
-                first = records[0, :2].copy() if first is None else first
-                several = several or bool((records[:, :2] != first).any())
-                self._write(records, part.level, parts)
-        if not several or part.level == _MOST_LEVELS:
-            raise InvalidDataError(TOO_MANY_ROWS)
-        part.pieces, part.parts = [], parts  # at the end: broken off midway, the part is as it was
-
-    def _write(self, records: Records, level: int, parts: list[_Part]) -> None:
-        """Append rows to the parts that the bits of this level name."""
-        shift = np.uint64(64 - _BITS * level)
-        which = ((records[:, 0] >> shift) & np.uint64(2**_BITS - 1)).astype(np.uint8)
+        records = self._waiting[: self._n_waiting]
+        which = (records[:, 0] >> np.uint64(64 - _BITS)).astype(np.int64)
         counts = np.bincount(which, minlength=2**_BITS)
         with _told():
             offset = self._file.seek(0, 2)
             self._file.write(records[np.argsort(which, kind="stable")].data.cast("B"))
-        for one, count in zip(parts, counts.tolist(), strict=True):
+        for pieces, count in zip(self._parts, counts.tolist(), strict=True):
             if count:
-                one.pieces.append((offset, count))
+                pieces.append((offset, count))
             offset += 8 * self._width * count
+        self._n_waiting = 0
 
-    def _read(self, offset: int, records: Records) -> None:
-        with _told():
-            self._file.seek(offset)
-            if self._file.readinto(records.data.cast("B")) != records.nbytes:
-                raise OSError
+    def _read(self, pieces: list[tuple[int, int]]) -> Records:
+        """Return the rows of one part of the file."""
+        n_rows = sum(count for _, count in pieces)
+        if n_rows > self._most_rows:
+            raise InvalidDataError(TOO_MANY_ROWS)
+        records, start = self._room(n_rows), 0
+        for offset, count in pieces:
+            with _told():
+                self._file.seek(offset)
+                if self._file.readinto(records[start : start + count].data.cast("B")) != 8 * self._width * count:
+                    raise OSError
+            start += count
+        return records
 
     def _room(self, n_rows: int) -> Records:
         return np.empty((n_rows, self._width), dtype=np.uint64)
@@ -290,26 +246,28 @@ class UnitTable(TableSource):
             self._grouping = grouping
             return grouping.blocks(pick, arrays.SPARSE_BATCH_ENTRIES, part.entries)
         if self._rows is None:
-            self._rows = self._whole_rows(part, pick, step, grouping.places)
+            self._rows = self._whole_rows(part, pick, step, grouping.order)
         # Rows that are held lie unit after unit.
-        self._grouping = grouping if self._rows is None else replace(grouping, places=None)
+        self._grouping = grouping if self._rows is None else replace(grouping, order=None)
         if self._rows is None:
             return grouping.blocks(pick, step)
         return self._grouping.blocks(self._rows.__getitem__, arrays.view_rows(*self._rows.shape))
 
     def _whole_rows(
-        self, part: Any, pick: Callable[[Any], Any], step: int, places: NDArray[np.int64] | None
+        self, part: Any, pick: Callable[[Any], Any], step: int, order: NDArray[np.integer[Any]] | None
     ) -> NDArray[np.float64] | None:
         """Return all rows, unit after unit: as they lie, or as a copy; None where that would be too large."""
         n_rows, columns, plain = part.n_rows_hint, self._encoder.columns, self._encoder.plain
-        if places is None and n_rows and not part.by_column and plain and list(columns) == list(part.columns):
+        if order is None and n_rows and not part.by_column and plain and list(columns) == list(part.columns):
             whole = next(part.read(columns, n_rows))
             if in_one_piece(whole):
                 return np.asarray(whole)
         if 8 * self.n_features * n_rows > self._memory:
             return None
         # Every reading would collect rows that lie scattered, which takes longer than one whole copy.
-        rows, places = np.empty((n_rows, self.n_features)), np.arange(n_rows) if places is None else places
+        rows, places = np.empty((n_rows, self.n_features)), np.arange(n_rows)
+        if order is not None:
+            places[order] = np.arange(n_rows)
         size = max(1, arrays.view_rows(*rows.shape)) if plain else step
         parts = (slice(start, start + size) for start in range(0, n_rows, size))
 

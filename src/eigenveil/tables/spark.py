@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, quoted
 from ..moments.units import Blocks
-from .base import Accumulator, batch_rows
+from .base import PARQUET, Accumulator, Engine, EngineSource, batch_rows, merged, part_of, raise_failure, settled
 from .encoder import Declared, Encoder
-from .engines import PARQUET, Engine, EngineSource, merged, part_of, raise_failure, settled
 from .identifiers import Keys, check_keys, keys_of
 from .privacy_units import PARTITION_MEMORY, spilled
 from .schema import Column
@@ -78,12 +77,15 @@ KEY = "person"
 
 def with_keys(frame: Any, privacy_unit: str) -> Any:
     """Return a frame with the keys of a column of identifiers in its place, of which some may say that it is none."""
+    import narwhals as nw
     import pandas as pd
     from pyspark.sql.functions import pandas_udf
 
     # By keys: identifiers that are the same to us may differ to Spark, by blanks or by the sign of a zero.
     def digests(ids):  # type: ignore[no-untyped-def]
-        return pd.Series(key_bytes(ids))
+        codes, keys = keys_of(nw.from_native(ids, series_only=True))
+        digests_of = [key.tobytes() for key in keys.astype(">u8")]
+        return pd.Series([digests_of[code] for code in codes])
 
     digests.__annotations__ = {"ids": pd.Series, "return": pd.Series}
     with no_warning_of_pandas():
@@ -96,15 +98,6 @@ def no_warning_of_pandas() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         yield
-
-
-def key_bytes(ids: Any) -> list[bytes]:
-    """Return the keys of a pandas Series of identifiers as sixteen bytes each."""
-    import narwhals as nw
-
-    codes, keys = keys_of(nw.from_native(ids, series_only=True))
-    digests = [key.tobytes() for key in keys.astype(">u8")]
-    return [digests[code] for code in codes]
 
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -137,18 +130,9 @@ def whole_units(batches: Iterable[tuple[Any, Any]], told: str, n_features: int) 
     yield from spilled(keyed(), n_features, PARTITION_MEMORY).blocks(batch_rows(n_features))
 
 
-def known_partitions(frame: Any) -> int | None:
-    """Return how many partitions a frame has; None where Spark decides that while it computes it, after a shuffle."""
-    try:
-        plan = frame._jdf.queryExecution().executedPlan().getClass().getSimpleName()
-        return None if plan == "AdaptiveSparkPlanExec" else int(frame.rdd.getNumPartitions())
-    except AttributeError:  # Spark Connect
-        return None
-
-
-# So many parts, of so many bytes together, are added up by the driver: a shuffle would be a job more, and another start
-# of Python for each of its tasks.
-_MOST_PARTS, _DRIVER_BYTES = 1000, 2**26
+# Parts of so few features are small, and added up by the driver: a shuffle would be a job more, and another start of
+# Python for each of its tasks.
+_FEW_FEATURES = 32
 _PLAIN, _ARRAY, _VECTOR = "plain", "array", "vector"
 _OUTCOMES = "task int, outcome binary"
 _ENTRY = re.compile(r"(.*)\[(0|[1-9]\d*)\]", re.DOTALL)
@@ -200,16 +184,6 @@ class SparkSource(EngineSource):
         self.n_categorical: int = sum(rule.kind == "category" for rule in rules.values())
         self.columns_listed: bool = declared.listed is not None
 
-    @cached_property
-    def _unit_partitions(self) -> int:
-        return unit_partitions(self._frame)
-
-    @cached_property
-    def _few_parts(self) -> bool:
-        """Whether the parts of all partitions are known to be few and small, so that the driver can add them up."""
-        count = self._unit_partitions if self.by_unit else known_partitions(self._frame)
-        return count is not None and count <= min(_MOST_PARTS, _DRIVER_BYTES // (8 * self.n_features**2))
-
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all partitions of what `make` makes, computed by the executors."""
         layout, rules, told, by_unit = self._layout, self._rules, self._told, self.by_unit
@@ -225,15 +199,15 @@ class SparkSource(EngineSource):
             parts = (pickle.loads(part.as_py()) for batch in batches for part in batch.column("outcome"))
             first = next(parts, None)
             if first is not None:  # some tasks of a shuffle get nothing
-                yield _as_row(merged(_chained(first, parts)))
+                yield _as_row(merged(chain([first], parts)))
 
         try:
             with no_warning_of_pandas():
                 frame = self._frame
                 if by_unit:  # without a number, Spark would be free to take partitions apart again
-                    frame = frame.repartition(self._unit_partitions, KEY)
+                    frame = frame.repartition(unit_partitions(frame), KEY)
                 parts = frame.mapInArrow(partition_part, _OUTCOMES)
-                if not self._few_parts:
+                if n_features > _FEW_FEATURES:
                     # Adaptive execution makes as many tasks as there are bytes for; then one adds up what these have.
                     parts = parts.repartition("task").mapInArrow(add_parts, _OUTCOMES)
                     parts = parts.repartition(1).mapInArrow(add_parts, _OUTCOMES)
@@ -314,7 +288,7 @@ def _type_of(field: Any) -> Any:
 
 
 def _with_widths(declared: Declared, names: Sequence[str]) -> tuple[Declared, dict[str, int]]:
-    """Return what is declared with columns in place of their entries, and how many of these are listed for each."""
+    """Return the declaration with columns in place of their entries, and the number of listed entries of each."""
     chosen: list[Any] = []
     widths: dict[str, int] = {}
     for listed in declared.columns or ():
@@ -333,7 +307,7 @@ def _with_widths(declared: Declared, names: Sequence[str]) -> tuple[Declared, di
 
 
 def _width(field: Any) -> int:
-    """Return how long the vectors of a column are, as its metadata say."""
+    """Return the length of the vectors of a column, by its metadata."""
     width = field.metadata.get("ml_attr", {}).get("num_attrs")
     if not width:
         raise InvalidDataError(
@@ -350,11 +324,6 @@ def _as_row(outcome: Any) -> Any:
     task = TaskContext.get().partitionId()  # the same in every attempt
     schema = pa.schema([("task", pa.int32()), ("outcome", pa.binary())])
     return pa.RecordBatch.from_pydict({"task": [task], "outcome": [pickle.dumps(outcome)]}, schema=schema)
-
-
-def _chained(first: Any, others: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from others
 
 
 # From Arrow to rows.
