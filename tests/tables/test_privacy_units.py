@@ -369,23 +369,17 @@ SAME = {
         pl.Series([UUID.bytes]), pa.chunked_array([pa.array([UUID.bytes], pa.binary(16))]),
     ],
     "accents": [["\u00e9"], ["e\u0301"], pl.Series(["e\u0301 "])],
-    "days": [
-        [date(2020, 1, 2)], ["2020-01-02"], np.array(["2020-01-02"], "M8[D]"), [datetime(2020, 1, 2)],
-        pd.Series(pd.to_datetime(["2020-01-02"])), pl.Series([date(2020, 1, 2)]),
-    ],
-    "times": [
-        ["2020-01-02 03:04:05.5"], [datetime(2020, 1, 2, 3, 4, 5, 500_000)],
-        np.array(["2020-01-02T03:04:05.500"], "M8[ms]"), np.array(["2020-01-02T03:04:05.500"], "M8[ns]"),
-    ],
 }  # fmt: skip
 MISSING = [
     [None], [""], ["\t"], [float("nan")], ["NA"], ["NaN"], [b""], np.array([np.nan]), pd.Series([None, "a"]),
     pd.Series([pd.NaT]), pd.Series([pd.NA], dtype="Int64"), pl.Series([float("nan")]), pl.Series([None, 1]),
-    np.array(["NaT"], "M8[D]"), [None, 1, "a"],
+    [None, 1, "a"],
 ]  # fmt: skip
 UNFIT = [
     [7.5], [2.0**53], [float("inf")], [(1, 2)], [[1, 2]], [{}], [object()], pl.Series([[1]]), [10**5000],
     [Decimal("sNaN")], np.array([2.0**24], np.float32), [np.float16(2**11)], pl.Series([2.0**24], dtype=pl.Float32),
+    [date(2020, 1, 2)], [datetime(2020, 1, 2)], np.array(["2020-01-02"], "M8[ns]"), pl.Series([date(2020, 1, 2)]),
+    pd.Series(pd.to_datetime(["2020-01-02"])), np.array(["NaT"], "M8[D]"),
 ]  # fmt: skip
 
 
@@ -422,10 +416,6 @@ def test_others_have_other_keys():
     ]
     _, keys = keys_of(told_apart)
     assert len(np.unique(keys, axis=0)) == len(told_apart)
-    _, keys = keys_of([date(2020, 1, 2), datetime(2020, 1, 2, 3)])
-    assert len(keys) == 2
-    _, keys = keys_of(np.array(["20000-01-01", "30000-01-01", "2020-01-01"], "M8[s]"))
-    assert len(keys) == 3
 
 
 def test_zeros_within_bytes_and_text_of_numpy_are_kept():
@@ -447,7 +437,6 @@ COLUMNS = {
     "records of objects": np.array([(1, "a"), (1, "b")], "i4,O"),
     "nothing": np.zeros(3, "V0"),
     "whole numbers": np.array([7, -7, 2**62, 7, 0]),
-    "days": np.array(["2020-01-02", "2020-01-03", "2020-01-01", "2020-01-02"], "M8[D]"),
     "floats": np.array([0.0, 3.0, -0.0, -3.0, 2.0**53 - 1, 3.0]),
     "a float that is no number": np.array([0.0, np.nan, 3.0]),
     "a float of several numbers": np.array([0.0, 2.0**53, 3.0]),
@@ -463,7 +452,7 @@ COLUMNS = {
 def test_a_column_has_the_keys_of_its_values_one_by_one(monkeypatch, kind, arrow):
     monkeypatch.setattr("eigenveil.tables.identifiers.has_arrow", lambda: arrow)
     values = COLUMNS[kind]
-    as_they_are = values.dtype.kind in "fM"  # floats of Python would all be wide
+    as_they_are = values.dtype.kind == "f"  # floats of Python would all be wide
     one_by_one = [keys_of([value])[1] for value in (list(values) if as_they_are else values.tolist())]
     codes, keys = keys_of(values)
     assert np.array_equal(keys[codes], np.concatenate([np.empty((0, 2), np.uint64), *one_by_one]))
