@@ -24,7 +24,7 @@ from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.tables.base import raise_failure
 from eigenveil.tables.open import collect, open_source, open_table, open_with_engine, second_moments
 from eigenveil.tables.schema import Column, Schema
-from eigenveil.tables.spark import SparkSource, _arrays, _vectors, spark_session
+from eigenveil.tables.spark import SparkSource, _entries, spark_session
 from helpers import refused
 
 pyspark = pytest.importorskip("pyspark", reason="needs eigenveil[spark]")
@@ -203,6 +203,9 @@ def test_vectors_and_arrays_beside_plain_columns(spark):
     assert second_moments(frame.select("v"), BOUND, columns=entries[:5]) == second_moments(rows, BOUND)
     together = second_moments(frame, BOUND, columns=[*entries, "plain"])
     assert together == second_moments(np.hstack([rows, rows, rows[:, :1]]), BOUND)
+    holes = frame.selectExpr("nullif(v, v) as v", "plain")
+    expected = np.column_stack([np.full((60, 5), np.nan), rows[:, 0]])
+    assert second_moments(holes, ZERO, columns=[*entries[:5], "plain"]) == second_moments(expected, ZERO)
     assert together.feature_names[4:6] == ("v[4]", "list[0]")
     assert together.feature_names[-1] == "plain"
 
@@ -297,61 +300,13 @@ def test_pairs_are_refused_before_anything_is_spent(frame, tmp_path):
 # Arrow columns, without Spark
 
 
-VECTOR = pa.struct(
-    [("type", pa.int8()), ("size", pa.int32()), ("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float64()))]
-)
-
-
-def vector(*values):
-    return {"type": 1, "size": None, "indices": None, "values": list(values)}
-
-
-def sparse_vector(size, entries):
-    return {"type": 0, "size": size, "indices": list(entries), "values": list(entries.values())}
-
-
-def test_vectors_decode_dense_sparse_and_missing_whatever_the_slice():
-    cells = [
-        vector(9.0, 9.0),
-        sparse_vector(2, {1: 3.0}),
-        None,
-        vector(1.0, 2.0),
-        sparse_vector(2, {}),
-        vector(4.0, 5.0),
-    ]
-    expected = np.array([[9.0, 9.0], [0.0, 3.0], [np.nan, 0.0], [1.0, 2.0], [0.0, 0.0], [4.0, 5.0]])
-    column = pa.array(cells, VECTOR)
-    for start in range(len(cells)):
-        for stop in range(start + 1, len(cells) + 1):
-            rows = _vectors(column[start:stop], 2)
-            dense = rows.toarray() if hasattr(rows, "toarray") else rows
-            present = [cell is not None for cell in cells[start:stop]]
-            np.testing.assert_array_equal(dense[present], expected[start:stop][present])
-            assert not np.isfinite(dense[np.logical_not(present)]).all(axis=1).any()
-
-
-@pytest.mark.parametrize(
-    "cells",
-    [
-        [vector(1.0), vector(1.0, 2.0)],
-        [sparse_vector(3, {0: 1.0})],
-        [sparse_vector(2, {2: 1.0})],
-        [sparse_vector(2, {-1: 1.0})],
-        [{"type": 0, "size": 2, "indices": [0, 1], "values": [1.0]}],
-    ],
-)
-def test_vectors_that_do_not_fit_are_refused(cells):
-    with refused(InvalidDataError):
-        _vectors(pa.array(cells, VECTOR), 2)
-
-
-def test_arrays_decode_missing_entries_and_missing_arrays():
+def test_arrays_decode_missing_entries_and_missing_entries():
     column = pa.array([[7, 7], [1, None], None, [2**53 + 1, 4]], pa.list_(pa.int64()))[1:]
-    np.testing.assert_array_equal(_arrays(column, 2), [[1, np.nan], [np.nan, np.nan], [2.0**53, 4]])
+    np.testing.assert_array_equal(_entries(column, 2), [[1, np.nan], [np.nan, np.nan], [2.0**53, 4]])
     flags = pa.array([[True, False]], pa.list_(pa.bool_()))
-    np.testing.assert_array_equal(_arrays(flags, 2), [[1.0, 0.0]])
+    np.testing.assert_array_equal(_entries(flags, 2), [[1.0, 0.0]])
     with refused(InvalidDataError):
-        _arrays(column, 3)
+        _entries(column, 3)
 
 
 # Persons
