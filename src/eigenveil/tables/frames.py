@@ -244,27 +244,6 @@ class ArrowStreamReader:
                 yield table.slice(start, step)
 
 
-class DataSetReader:
-    """A data set of Hugging Face, by its Arrow format: rows that were selected or shuffled stay so."""
-
-    where, reads_once = "the data set", False
-
-    def __init__(self, data: Any) -> None:
-        if data.features is None:
-            raise InvalidDataError("The features of the data set are not known; give them when it is loaded.")
-        self._data, self._schema = data, data.features.arrow_schema
-        self.columns: Sequence[Any] = list(self._schema.names)
-        self.n_rows_hint: int | None = len(data) if hasattr(data, "__len__") else None
-
-    types = ArrowStreamReader.types
-
-    def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
-        """Yield PyArrow tables."""
-        for table in self._data.with_format("arrow").iter(batch_size=step):
-            if table.num_rows:
-                yield table.select(columns)
-
-
 class ChunksReader:
     """An iterator of frames or arrays, the parts of one table, as pandas gives them with `chunksize`; it is read once.
 
@@ -342,8 +321,6 @@ class LaterPart:
 
 def stream_reader(data: Any, held: Any) -> Reader | None:
     """Return the reader of what comes in parts by itself, or None for anything else."""
-    if hasattr(data, "features") and hasattr(data, "with_format") and hasattr(data, "iter"):
-        return DataSetReader(data)
     if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__array__"):  # one column alone has both
         return ArrowStreamReader(data)
     return ChunksReader(data, held) if hasattr(data, "__next__") else None

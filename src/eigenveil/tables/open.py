@@ -183,8 +183,7 @@ def open_source(data: Any, columns: Columns = None) -> Source:
         NumPy, SciPy sparse (any format), any frame that narwhals knows (pandas, Polars, PyArrow, ...), collections
         of the engines in `eigenveil.tables.open.ENGINES`, or files of the formats in
         `eigenveil.tables.files.FORMATS`. Several paths are the parts of one table. Also what comes in parts: DuckDB
-        relations, data sets of Hugging Face, Arrow record-batch readers, iterators of pandas chunks; the last two can
-        be read once.
+        relations, Arrow record-batch readers, iterators of pandas chunks; the last two can be read once.
     columns : list of str or int, optional
         The columns to read, in this order: names, or positions where the columns have no names. JSON lines need them,
         or a schema: their keys are part of the rows.
