@@ -334,7 +334,7 @@ def test_standard_input(folder):
 
 
 def test_standard_input_beyond_memory_is_told(folder, monkeypatch):
-    monkeypatch.setattr("eigenveil.tables.base._IN_MEMORY", 1000)
+    monkeypatch.setattr("eigenveil.tables.files._IN_MEMORY", 1000)
     content = (folder / "people.csv").read_bytes()
     result = CliRunner().invoke(app, ["schema", "-"], input=content)
     assert "until this command ends" in result.stderr

@@ -114,7 +114,7 @@ def test_dask_gives_the_same_bits():
     assert moments == second_moments(EXPECTED, RowBound(500.0))
     model = PrivateCovariance(epsilon=1.0, random_state=0).fit(source)
     assert model.release_.origin.schema == SCHEMA
-    assert model.norm_bound_ == SCHEMA.norm
+    assert model.norm_bound_ == len(SCHEMA.used) ** 0.5
 
 
 def test_no_row_within_its_ranges_is_longer_than_the_norm():
@@ -133,13 +133,13 @@ def test_no_row_within_its_ranges_is_longer_than_the_norm():
     )
     rows = np.concatenate(list(open_table(corners, schema=SCHEMA).batches()))
     half, about_middle = (high - low) / 2, rows - (low + high) / 2
-    assert np.linalg.norm(about_middle / half, axis=1).max() == pytest.approx(SCHEMA.norm, rel=1e-12)
+    assert np.linalg.norm(about_middle / half, axis=1).max() == pytest.approx(len(SCHEMA.used) ** 0.5, rel=1e-12)
     evened = PrivatePCA(1, schema=SCHEMA, stages=1).plan(10).most_rows.preparation
     assert np.linalg.norm(about_middle * evened.scale, axis=1).max() == pytest.approx(evened.norm, rel=1e-12)
 
 
 def test_a_fit_by_schema_is_a_fit_of_the_encoded_rows_by_its_bounds(tmp_path):
-    options = {"norm_bound": SCHEMA.norm, "random_state": 3}  # without it, the norm is that of blocks
+    options = {"norm_bound": len(SCHEMA.used) ** 0.5, "random_state": 3}  # without it, the norm is that of blocks
     by_schema = PrivatePCA(2, epsilon=1.0, schema=SCHEMA, **options).fit(RAW)
     by_hand = PrivatePCA(2, epsilon=1.0, bounds=SCHEMA.bounds, **options).fit(EXPECTED)
     assert np.array_equal(by_schema.release_.integers["matrix"], by_hand.release_.integers["matrix"])
@@ -227,7 +227,7 @@ def test_plans_know_the_schema():
     model = PrivateCovariance(epsilon=1.0, schema=SCHEMA, random_state=0)
     plan = model.plan(SCHEMA.n_features)
     assert plan.most_rows.choices == {}
-    assert model.fit(RAW, plan=plan).norm_bound_ == SCHEMA.norm
+    assert model.fit(RAW, plan=plan).norm_bound_ == len(SCHEMA.used) ** 0.5
     with refused(InvalidParameterError):
         model.plan(3)
 
@@ -237,7 +237,7 @@ def test_a_plan_without_what_the_table_declares_is_refused():
     model = PrivateCovariance(epsilon=1.0, random_state=0)
     with refused(InvalidParameterError):
         model.fit(source, plan=model.plan(SCHEMA.n_features))
-    assert model.fit(source, plan=model.plan(source)).norm_bound_ == SCHEMA.norm
+    assert model.fit(source, plan=model.plan(source)).norm_bound_ == len(SCHEMA.used) ** 0.5
     with refused(InvalidParameterError):
         model.fit(RAW[["age"]], plan=model.plan(2))
 

@@ -49,7 +49,7 @@ from eigenveil.mechanisms.choices import CountMechanism
 from eigenveil.moments.units import Blocks
 from eigenveil.releases.record import Release
 from eigenveil.sampling import randomness
-from eigenveil.tables.engines import EngineSource
+from eigenveil.tables.base import EngineSource
 from eigenveil.tables.open import open_table
 from helpers import assert_one_sentence
 

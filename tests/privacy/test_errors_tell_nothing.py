@@ -280,7 +280,7 @@ def test_bad_parquet_is_not_quoted(column, tmp_path):
 )
 @pytest.mark.parametrize("block", [2, 2**22])
 def test_a_blank_line_of_one_column_is_a_missing_value(one_of_them, block, tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.tables.delimited._BLOCK", block)
+    monkeypatch.setattr("eigenveil.tables.text._BLOCK", block)
     path = tmp_path / "one.csv"
     path.write_text("a\n" + one_of_them)
     with pytest.raises(InvalidDataError, match="NaN or infinity"):

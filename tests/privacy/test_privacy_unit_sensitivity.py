@@ -19,7 +19,7 @@ from eigenveil import Adjacency, RowBound, SecondMoments
 from eigenveil.accounting import sensitivity
 from eigenveil.moments.counts import NORM_GRID, RowSizes
 from eigenveil.moments.sums import SumsByNorm
-from eigenveil.tables import base, delimited
+from eigenveil.tables import base, text
 from eigenveil.tables.open import collect, open_table
 
 D, BITS = 3, 8
@@ -137,7 +137,7 @@ def batch_size(request, monkeypatch):
     """Cut all tables into batches of so many rows; persons are never cut."""
     if request.param is not None:
         monkeypatch.setattr(base, "BATCH_BYTES", 8 * D * request.param)
-        monkeypatch.setattr(delimited, "_BLOCK", 40 * request.param)
+        monkeypatch.setattr(text, "_BLOCK", 40 * request.param)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from eigenveil.moments import counts as norm_counts
 from eigenveil.moments.column_counts import ColumnCounts
 from eigenveil.moments.counts import NORM_GRID, RowSizes
 from eigenveil.moments.sums import SumsByNorm
-from eigenveil.tables import base, delimited
+from eigenveil.tables import base, text
 from eigenveil.tables.open import collect, open_source
 from helpers import scales
 
@@ -123,8 +123,8 @@ def batch_size(request, monkeypatch):
     if request.param is not None:
         monkeypatch.setattr("eigenveil.tables.frames.batch_rows", lambda width: request.param)
         monkeypatch.setattr("eigenveil.tables.arrays.view_rows", lambda n_rows, width: request.param)
-        monkeypatch.setattr("eigenveil.tables.arrays._SPARSE_BATCH_ENTRIES", D * request.param)
-        monkeypatch.setattr(delimited, "_BLOCK", 40 * request.param)
+        monkeypatch.setattr("eigenveil.tables.arrays.SPARSE_BATCH_ENTRIES", D * request.param)
+        monkeypatch.setattr(text, "_BLOCK", 40 * request.param)
     return request.param
 
 

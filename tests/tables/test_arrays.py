@@ -26,7 +26,7 @@ REFERENCE = SecondMoments(BOUND, 4).update(ROWS)
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
     monkeypatch.setattr(base, "BATCH_BYTES", 4 * 4 * 8)
-    monkeypatch.setattr(arrays, "_SPARSE_BATCH_ENTRIES", 100)
+    monkeypatch.setattr(arrays, "SPARSE_BATCH_ENTRIES", 100)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from eigenveil.errors import EngineError, InvalidDataError, InvalidParameterErro
 from eigenveil.guarantee import TYPES_ASSUMPTION
 from eigenveil.moments import RowBound, units
 from eigenveil.moments.second_moments import SecondMoments
-from eigenveil.tables.engines import raise_failure
+from eigenveil.tables.base import raise_failure
 from eigenveil.tables.open import open_source, open_table, open_with_engine, second_moments
 from eigenveil.tables.schema import Column
 from helpers import assert_one_sentence, refused

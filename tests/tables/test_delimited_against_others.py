@@ -13,10 +13,9 @@ import pandas as pd
 import pytest
 
 from eigenveil.errors import EigenveilError
-from eigenveil.tables import delimited
-from eigenveil.tables.base import TextFormat
-from eigenveil.tables.delimited import CsvFile
+from eigenveil.tables import text as delimited
 from eigenveil.tables.encoder import Declared
+from eigenveil.tables.text import CsvFile, TextFormat
 
 ENDS = ("\n", "\n", "\r\n", "\r")
 SIGNS = (",", ",", ";", "\t", "|", " ")

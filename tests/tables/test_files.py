@@ -16,10 +16,9 @@ import pytest
 from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.moments import RowBound
 from eigenveil.moments.second_moments import SecondMoments
-from eigenveil.tables import base, files, json_lines
-from eigenveil.tables import delimited as text
-from eigenveil.tables.base import StandardInput
+from eigenveil.tables import base, files, text
 from eigenveil.tables.encoder import Declared
+from eigenveil.tables.files import StandardInput
 from eigenveil.tables.open import open_source, open_table, second_moments
 from eigenveil.tables.schema import Column, Schema
 
@@ -169,17 +168,15 @@ def test_csv_with_numbered_columns_as_pandas_writes_them(tmp_path):
     assert second_moments(tmp_path / "data.csv", BOUND).feature_names == ("0", "1", "2", "3")
 
 
-@pytest.mark.parametrize("arrow", [True, False])
-def test_text_is_parsed_once_where_its_rows_fit_into_the_memory_for_them(tmp_path, monkeypatch, arrow):
+def test_text_is_parsed_once_where_its_rows_fit_into_the_memory_for_them(tmp_path, monkeypatch):
     """A file that was changed, other columns, and rows that need more memory are parsed again."""
-    monkeypatch.setattr(files, "has_arrow", lambda: arrow)
     path = write_csv(tmp_path / "data.csv", as_csv(ROWS))
     (reader,) = files.open_files(path, Declared())
-    parsed, parse = [], reader._blocks
-    monkeypatch.setattr(reader, "_blocks", lambda: parsed.append(1) or parse())
+    parsed, parse = [], reader._parsed
+    monkeypatch.setattr(reader, "_parsed", lambda columns: parsed.append(1) or parse(columns))
 
     def read(columns):
-        return np.concatenate([np.column_stack([*block]) if arrow else block for block in reader.read(columns, 100)])
+        return np.concatenate([np.column_stack([*block]) for block in reader.read(columns, 100)])
 
     for _ in range(3):
         np.testing.assert_array_equal(read(NAMES), ROWS)
@@ -188,13 +185,12 @@ def test_text_is_parsed_once_where_its_rows_fit_into_the_memory_for_them(tmp_pat
     write_csv(path, as_csv(ROWS[:500]))
     np.testing.assert_array_equal(read(NAMES[:2]), ROWS[:500, :2])
     assert len(parsed) == 3
-    for hint in (None, 500):  # that of a compressed file is not known
-        reader.kept_bytes, reader.n_rows_hint, reader._kept = 8 * 500 * 2 - 1, hint, None
-        parsed.clear()
-        assert len(read(NAMES[:2])) == len(read(NAMES[:2])) == 500
-        assert len(parsed) == 2
-        assert reader._kept is None
-    assert sum(one.kept_bytes for one in files.open_files([path, path], Declared())) == text.KEPT_BYTES
+    reader.kept_bytes, reader._kept = 8 * 500 * 2 - 1, None
+    assert len(read(NAMES[:2])) == len(read(NAMES[:2])) == 500
+    assert len(parsed) == 5
+    assert reader._kept is None
+    both = files.open_files([path, path], Declared())
+    assert sum(one.kept_bytes for one in both) == text.TextFile.kept_bytes
 
 
 def test_a_pickle_of_a_file_that_was_read_holds_none_of_its_rows(tmp_path):
@@ -479,7 +475,7 @@ def as_json_lines(rows):
 @pytest.mark.parametrize("end", ["", ".gz", ".xz", ".bz2", ".zst"])
 @pytest.mark.parametrize("stem", [".csv", ".tsv", ".jsonl", ".ndjson"])
 def test_text_plain_and_compressed_gives_the_bits_of_the_array(tmp_path, stem, end, monkeypatch):
-    monkeypatch.setattr(json_lines, "_BLOCK", 4096)
+    monkeypatch.setattr(text, "_BLOCK", 4096)
     made = {".csv": as_text(ROWS), ".tsv": as_text(ROWS, "\t")}.get(stem, as_json_lines(ROWS))
     path = write_bytes(tmp_path / f"data{stem}{end}", made.encode())
     assert len(list(open_source(path, NAMES).batches())) > 3
@@ -613,7 +609,7 @@ def test_standard_input_is_known_by_its_first_bytes(tmp_path, monkeypatch):
         ".arrow": (tmp_path / "a.feather").read_bytes(),
     }
     for in_memory in (2**26, 100):
-        monkeypatch.setattr("eigenveil.tables.base._IN_MEMORY", in_memory)
+        monkeypatch.setattr("eigenveil.tables.files._IN_MEMORY", in_memory)
         for suffix, content in contents.items():
             place = piped(content)
             assert place.suffixes == suffix

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from eigenveil.errors import EigenveilError, EngineError, InvalidDataError
-from eigenveil.tables import base, files
-from eigenveil.tables.delimited import CsvFile, PlainCsvFile, PlainTsvFile, TsvFile
-from eigenveil.tables.encoder import Declared
+from eigenveil.tables import base
 from eigenveil.tables.open import open_table
 
 NUMBERS = np.random.default_rng(5).normal(size=(40, 3)) * 10.0 ** np.arange(-200, 100, 100)
@@ -31,71 +29,58 @@ TEXTS = {
 }
 
 
-def read(kind, path, text_format, columns=None):
-    file = kind(path, path.suffix, Declared(columns), text_format)
-    chosen = list(file.columns) if columns is None else columns
-    batches = [
-        batch if isinstance(batch, np.ndarray) else batch.to_pandas().to_numpy(float) for batch in file.read(chosen, 7)
-    ]
-    return file, np.concatenate(batches)
+@pytest.fixture
+def no_arrow(monkeypatch):
+    monkeypatch.setattr(base, "find_spec", lambda name: None)
+
+
+def read(path, columns=None, **text):
+    source = open_table(path, columns, **text)
+    return source.feature_names, source.names_public, np.concatenate(list(source.batches()))
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_the_same_numbers_as_with_pyarrow(name, tmp_path):
+def test_the_same_numbers_as_with_pyarrow(name, tmp_path, monkeypatch):
     text, options = TEXTS[name]
     path = tmp_path / "table.csv"
     path.write_bytes(text.encode(options.get("encoding", "utf-8")))
-    text_format = files.TextFormat(**options)
-    plain, rows = read(PlainCsvFile, path, text_format)
-    fast, expected = read(CsvFile, path, text_format)
-    assert (list(plain.columns), plain.names_public) == (list(fast.columns), fast.names_public)
-    np.testing.assert_array_equal(rows, expected)
+    *expected, rows = read(path, **options)
+    monkeypatch.setattr(base, "find_spec", lambda name: None)
+    *found, plain = read(path, **options)
+    assert found == expected
+    np.testing.assert_array_equal(plain, rows)
 
 
+@pytest.mark.usefixtures("no_arrow")
 def test_blocks_are_cut_between_rows_and_columns_chosen(tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.tables.delimited._BLOCK", 64)
-    path = tmp_path / "table.tsv"
-    path.write_text(LONG.replace(",", "\t"))
-    _, rows = read(PlainTsvFile, path, None, ["dose", "age"])
-    _, expected = read(TsvFile, path, None, ["dose", "age"])
-    np.testing.assert_array_equal(rows, NUMBERS[:, [2, 0]])
-    np.testing.assert_array_equal(expected, rows)
+    monkeypatch.setattr("eigenveil.tables.text._BLOCK", 64)
+    for name, text in (("table.tsv", LONG.replace(",", "\t").encode()), ("table.csv.gz", gzip.compress(LONG.encode()))):
+        (tmp_path / name).write_bytes(text)
+        np.testing.assert_array_equal(read(tmp_path / name, ["dose", "age"])[2], NUMBERS[:, [2, 0]])
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "a,b\n1,2,3\n", "a,b\n1\n", "34,2\n1,2\n", "a,b\n1,Rome\n", "a,b\n1,1_000\n", "a,b\n1,٣\n", "a,b\n1,2\xff\n"],
 )
-def test_what_pyarrow_refuses_is_refused_without_a_cell(text, tmp_path):
+def test_what_pyarrow_refuses_is_refused_without_a_cell(text, tmp_path, monkeypatch):
     path = tmp_path / "table.csv"
     path.write_bytes(text.encode("latin-1", "replace") if "\xff" in text else text.encode())
     with pytest.raises(EigenveilError):
-        next(open_table(path).batches())
+        read(path)
+    monkeypatch.setattr(base, "find_spec", lambda name: None)
     with pytest.raises(InvalidDataError) as told:
-        read(PlainCsvFile, path, None)
+        read(path)
     said = str(told.value).replace(str(path), "")
     assert not any(cell in said for cell in ("Rome", "1_000", "34"))
 
 
-@pytest.mark.parametrize("text", ['"a","b,c"\n1,2\n', 'a,b\n1,"2"\n', 'a,b\n1,2\n3,5"\n', 'a,b\n1,2\n3,"4\n'])
+@pytest.mark.usefixtures("no_arrow")
+@pytest.mark.parametrize("text", ['a,b\n1,"2"\n', 'a,b\n1,2\n3,5"\n', 'a,b\n1,2\n3,"4\n'])
 def test_without_pyarrow_every_quote_is_refused(text, tmp_path):
     (tmp_path / "table.csv").write_text(text)
     with pytest.raises(InvalidDataError, match=r"has quotes; write it without|open quote"):
-        read(PlainCsvFile, tmp_path / "table.csv", None)
-
-
-@pytest.fixture
-def no_arrow(monkeypatch):
-    monkeypatch.setattr(base, "find_spec", lambda name: None)
-
-
-@pytest.mark.usefixtures("no_arrow")
-def test_files_of_text_are_read_plainly_where_pyarrow_is_not(tmp_path):
-    path = tmp_path / "table.csv.gz"
-    path.write_bytes(gzip.compress(LONG.encode()))
-    source = open_table(path, missing=0.0)
-    assert source.feature_names == ("age", "mass", "dose")
-    np.testing.assert_array_equal(np.concatenate(list(source.batches())), NUMBERS)
+        read(tmp_path / "table.csv")
 
 
 @pytest.mark.usefixtures("no_arrow")

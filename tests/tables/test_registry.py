@@ -10,8 +10,7 @@ from eigenveil.cli import app
 from eigenveil.cli.options import engine_names
 from eigenveil.errors import EngineError, InvalidDataError, InvalidParameterError
 from eigenveil.moments import RowBound
-from eigenveil.tables.base import FileReader
-from eigenveil.tables.engines import Engine, EngineSource
+from eigenveil.tables.base import Engine, EngineSource, FileReader
 from eigenveil.tables.files import FORMATS
 from eigenveil.tables.open import ENGINES, open_source, open_table, open_with_engine, second_moments
 from helpers import refused

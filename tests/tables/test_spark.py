@@ -21,10 +21,10 @@ from eigenveil.errors import EngineError, InvalidDataError, InvalidParameterErro
 from eigenveil.guarantee import TYPES_ASSUMPTION
 from eigenveil.moments import RowBound
 from eigenveil.moments.second_moments import SecondMoments
-from eigenveil.tables.engines import raise_failure
+from eigenveil.tables.base import raise_failure
 from eigenveil.tables.open import collect, open_source, open_table, open_with_engine, second_moments
 from eigenveil.tables.schema import Column, Schema
-from eigenveil.tables.spark import KEY, SparkSource, _arrays, _vectors, blocks_of, known_partitions, spark_session
+from eigenveil.tables.spark import SparkSource, _entries, spark_session
 from helpers import refused
 
 pyspark = pytest.importorskip("pyspark", reason="needs eigenveil[spark]")
@@ -88,20 +88,12 @@ def jobs_of(spark, compute):
     return found, jobs
 
 
-def test_few_small_parts_take_one_job_and_others_are_added_up_on_the_executors(spark, frame, monkeypatch):
-    for partitions in (1, 7):
-        # Not cached, and without a shuffle, after which Spark chooses the partitions while it computes.
-        rows = spark.createDataFrame(spark.sparkContext.parallelize(ROWS.tolist(), partitions), frame.schema)
-        assert jobs_of(spark, lambda rows=rows: second_moments(rows, BOUND)) == (REFERENCE, 1)
-    for name in ("_MOST_PARTS", "_DRIVER_BYTES"):
-        with monkeypatch.context() as patch:
-            patch.setattr(f"eigenveil.tables.spark.{name}", 0)
-            moments, jobs = jobs_of(spark, lambda: second_moments(rows, BOUND))
-        assert moments == REFERENCE
-        assert jobs > 1
-    shuffled = frame.repartition(3)
-    assert known_partitions(shuffled) is None
-    assert known_partitions(rows) == 7
+def test_small_parts_take_one_job_and_others_are_added_up_on_the_executors(spark, frame, monkeypatch):
+    assert jobs_of(spark, lambda: second_moments(frame, BOUND)) == (REFERENCE, 1)
+    monkeypatch.setattr("eigenveil.tables.spark._FEW_FEATURES", 0)
+    moments, jobs = jobs_of(spark, lambda: second_moments(frame.repartition(7), BOUND))
+    assert moments == REFERENCE
+    assert jobs > 1
 
 
 def test_a_fit_with_public_ranges_takes_one_job_for_every_reading(spark, frame):
@@ -211,6 +203,9 @@ def test_vectors_and_arrays_beside_plain_columns(spark):
     assert second_moments(frame.select("v"), BOUND, columns=entries[:5]) == second_moments(rows, BOUND)
     together = second_moments(frame, BOUND, columns=[*entries, "plain"])
     assert together == second_moments(np.hstack([rows, rows, rows[:, :1]]), BOUND)
+    holes = frame.selectExpr("nullif(v, v) as v", "plain")
+    expected = np.column_stack([np.full((60, 5), np.nan), rows[:, 0]])
+    assert second_moments(holes, ZERO, columns=[*entries[:5], "plain"]) == second_moments(expected, ZERO)
     assert together.feature_names[4:6] == ("v[4]", "list[0]")
     assert together.feature_names[-1] == "plain"
 
@@ -305,61 +300,13 @@ def test_pairs_are_refused_before_anything_is_spent(frame, tmp_path):
 # Arrow columns, without Spark
 
 
-VECTOR = pa.struct(
-    [("type", pa.int8()), ("size", pa.int32()), ("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float64()))]
-)
-
-
-def vector(*values):
-    return {"type": 1, "size": None, "indices": None, "values": list(values)}
-
-
-def sparse_vector(size, entries):
-    return {"type": 0, "size": size, "indices": list(entries), "values": list(entries.values())}
-
-
-def test_vectors_decode_dense_sparse_and_missing_whatever_the_slice():
-    cells = [
-        vector(9.0, 9.0),
-        sparse_vector(2, {1: 3.0}),
-        None,
-        vector(1.0, 2.0),
-        sparse_vector(2, {}),
-        vector(4.0, 5.0),
-    ]
-    expected = np.array([[9.0, 9.0], [0.0, 3.0], [np.nan, 0.0], [1.0, 2.0], [0.0, 0.0], [4.0, 5.0]])
-    column = pa.array(cells, VECTOR)
-    for start in range(len(cells)):
-        for stop in range(start + 1, len(cells) + 1):
-            rows = _vectors(column[start:stop], 2)
-            dense = rows.toarray() if hasattr(rows, "toarray") else rows
-            present = [cell is not None for cell in cells[start:stop]]
-            np.testing.assert_array_equal(dense[present], expected[start:stop][present])
-            assert not np.isfinite(dense[np.logical_not(present)]).all(axis=1).any()
-
-
-@pytest.mark.parametrize(
-    "cells",
-    [
-        [vector(1.0), vector(1.0, 2.0)],
-        [sparse_vector(3, {0: 1.0})],
-        [sparse_vector(2, {2: 1.0})],
-        [sparse_vector(2, {-1: 1.0})],
-        [{"type": 0, "size": 2, "indices": [0, 1], "values": [1.0]}],
-    ],
-)
-def test_vectors_that_do_not_fit_are_refused(cells):
-    with refused(InvalidDataError):
-        _vectors(pa.array(cells, VECTOR), 2)
-
-
-def test_arrays_decode_missing_entries_and_missing_arrays():
+def test_arrays_decode_missing_entries_and_missing_entries():
     column = pa.array([[7, 7], [1, None], None, [2**53 + 1, 4]], pa.list_(pa.int64()))[1:]
-    np.testing.assert_array_equal(_arrays(column, 2), [[1, np.nan], [np.nan, np.nan], [2.0**53, 4]])
+    np.testing.assert_array_equal(_entries(column, 2), [[1, np.nan], [np.nan, np.nan], [2.0**53, 4]])
     flags = pa.array([[True, False]], pa.list_(pa.bool_()))
-    np.testing.assert_array_equal(_arrays(flags, 2), [[1.0, 0.0]])
+    np.testing.assert_array_equal(_entries(flags, 2), [[1.0, 0.0]])
     with refused(InvalidDataError):
-        _arrays(column, 3)
+        _entries(column, 3)
 
 
 # Persons
@@ -389,14 +336,6 @@ def test_a_csv_file_keeps_identifiers_as_they_stand(spark, tmp_path):
     collection = open_with_engine([tmp_path / "a.csv"], "spark")
     found = collect(open_table(collection, ["a"], privacy_unit="the`id"), units_by_hand.PrivacyUnits).found
     assert found == units_by_hand.by_hand(["007", "7", "007"], [[1.5], [2.5], [3.5]])
-
-
-def test_rows_that_are_not_sorted_by_person_are_refused():
-    keys = [bytes(15) + bytes([place]) for place in (2, 3, 2)]
-    batches = [(pa.RecordBatch.from_pydict({KEY: keys[place : place + 1]}), np.ones((1, 1))) for place in range(3)]
-    assert sum(block.n_privacy_units for block in blocks_of(batches[:2], "The column")) == 2
-    with refused(InvalidDataError):
-        list(blocks_of(batches, "The column"))
 
 
 # Files, and starting Spark

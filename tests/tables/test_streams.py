@@ -45,25 +45,6 @@ class OwnReader:
         return self._reader.__arrow_c_stream__(requested_schema)
 
 
-class DataSet:
-    """What eigenveil uses of a data set of Hugging Face, with rows that were selected."""
-
-    def __init__(self, order=None, form=None):
-        self._order, self._form = np.arange(200)[::-1] if order is None else order, form
-        self.features = type("Features", (), {"arrow_schema": TABLE.schema.remove_metadata()})
-
-    def __len__(self):
-        return len(self._order)
-
-    def with_format(self, form):
-        return DataSet(self._order, form)
-
-    def iter(self, batch_size):
-        assert self._form == "arrow"
-        for start in range(0, len(self._order), batch_size):
-            yield TABLE.take(self._order[start : start + batch_size])
-
-
 def chunks():
     for start in range(0, 200, 33):
         yield FRAME.iloc[start : start + 33]
@@ -89,7 +70,7 @@ ONCE = {
     "arrays": lambda path: iter(np.array_split(ROWS, 7)),
     "arrow tables": lambda path: iter([TABLE.slice(0, 50), TABLE.slice(50)]),
 }
-AGAIN = {"relation": lambda path: Relation(), "data set": lambda path: DataSet()}
+AGAIN = {"relation": lambda path: Relation()}
 
 
 @pytest.mark.parametrize("kind", [*ONCE, *AGAIN])
@@ -171,13 +152,6 @@ def test_chunks_whose_types_change_are_not_quoted():
     assert caught.value.__context__ is None
 
 
-def test_a_data_set_without_features_is_refused():
-    data = DataSet()
-    data.features = None
-    with refused(InvalidDataError):
-        open_source(data)
-
-
 def test_chunks_are_encoded_one_by_one():
     parts = (pd.DataFrame({"a": one}).astype("category") for one in (["x", None], ["y", "z"]))
     schema = Schema((Column("a", "category", categories=("x", "y"), missing="indicator"),))
@@ -238,15 +212,3 @@ def test_a_connection_with_an_open_result_says_why_it_answers_nothing():
         assert second_moments(connection.cursor().sql("select 1.0::double as a"), BOUND).n_rows == 1
         connection.fetchall()
         assert second_moments(relation, BOUND) == EXPECTED
-
-
-def test_hugging_face():
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
-    datasets.disable_progress_bars()
-    data = datasets.Dataset.from_pandas(MIXED)
-    for form in (data, data.with_format("numpy"), data.to_iterable_dataset()):
-        check_mixed(form)
-    chosen = data.select_columns(["a", "b", "c"]).select(range(100))
-    assert second_moments(chosen, BOUND) == second_moments(ROWS[:100], BOUND)
-    with refused(InvalidDataError):
-        open_source(datasets.DatasetDict(train=chosen))

@@ -17,8 +17,8 @@ import eigenveil
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA
 from eigenveil.errors import EigenveilError
 from eigenveil.moments import RowBound
-from eigenveil.tables import delimited, json_lines
-from eigenveil.tables.base import StandardInput
+from eigenveil.tables import text as delimited
+from eigenveil.tables.files import StandardInput
 from eigenveil.tables.open import draft_schema, open_table, second_moments
 from eigenveil.tables.schema import Column, Schema
 from helpers import assert_one_sentence
@@ -140,7 +140,7 @@ VALUES = [
 @pytest.mark.parametrize("block", [1, 7, 2**22])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_json_lines_are_read_value_by_value(tmp_path, monkeypatch, block, mark):
-    monkeypatch.setattr(json_lines, "_BLOCK", block)
+    monkeypatch.setattr(delimited, "_BLOCK", block)
     generator = np.random.default_rng(3)
     for _ in range(20):
         order = generator.integers(len(VALUES), size=5)

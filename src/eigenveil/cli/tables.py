@@ -47,7 +47,7 @@ def open_declared(
 
 def read_from(paths: list[str], quiet: bool = False) -> list[Any]:
     """Return the paths to read; a dash becomes standard input."""
-    from ..tables.base import StandardInput
+    from ..tables.files import StandardInput
 
     if paths.count(STANDARD) > 1:
         raise InvalidParameterError("Standard input can be read only once; give - only once.")

@@ -196,7 +196,7 @@ def one_bar(source: Any, afterwards: str, quiet: bool = False) -> Iterator[Any]:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        from ..tables.engines import EngineSource
+        from ..tables.base import EngineSource
 
         # The number of rows of privacy units is private, so units are counted.
         counted = "privacy units" if getattr(source, "by_unit", False) else "rows"

@@ -15,8 +15,7 @@ from ..errors import InvalidDataError, InvalidParameterError, NotNumbersError, P
 from ..guarantee import Adjacency, Guarantee, Unit
 from ..numerics import FloatArray
 from ..tables.arrays import NOT_NUMBERS, WeightedTable, check_masks
-from ..tables.base import Source
-from ..tables.engines import EngineSource
+from ..tables.base import EngineSource, Source
 from ..tables.open import is_source, on_engine, open_table
 from ..tables.schema import Schema
 

@@ -16,7 +16,7 @@ from .encoder import Encoder
 # 32 MiB: what is made of a view on the way may be as large.
 _MOST_VIEWED, _FEW_VIEWED = 2**22, 2**21
 # A stored entry of a CSR matrix takes a value and a column index.
-_SPARSE_BATCH_ENTRIES = BATCH_BYTES // 4
+SPARSE_BATCH_ENTRIES = BATCH_BYTES // 4
 NO_MASKS = "Masked arrays are not supported; fill the masked entries first."
 # scikit-learn's contract asks for the words "argument must be", "string" and "number".
 NOT_NUMBERS = "Every argument must be an array, a table or a path; text, or a string beside numbers, is no number."
@@ -48,12 +48,8 @@ class _MatrixReader:
         return np.asarray(self._rows[:, column])
 
     def picker(self, encoder: Encoder) -> Callable[[Any], Any]:
-        """Return what gives the encoded rows at a slice or at positions."""
+        """Return a function from a slice or positions to encoded rows."""
         return lambda rows: encoder.rows(take_columns(self._at(rows), encoder.columns), self.where)
-
-    def batch_limit(self, step: int) -> tuple[int, NDArray[np.int64] | None]:
-        """Return how much makes a batch of `step` rows, and how much every row adds, unless it is 1."""
-        return step, None
 
     def _at(self, rows: Any) -> Any:
         return self._rows[rows]
@@ -87,7 +83,7 @@ class ArrayReader(_MatrixReader):
 
 
 def view_rows(n_rows: int, width: int) -> int:
-    """Return how many rows make a view: a core's share of them, in as few views as have no more entries than allowed.
+    """Return the rows of a view: a core's share of them, in as few views as have no more entries than allowed.
 
     Views take no memory, and threads that work on few large ones seldom wait for one another. Few entries are one view,
     since threads take longer to begin than to help.
@@ -113,14 +109,14 @@ class SparseReader(_MatrixReader):
         super().__init__(data)
         self._rows = canonical_rows(data)
 
+    @property
+    def entries(self) -> NDArray[np.int64]:
+        """The number of stored entries of every row."""
+        return np.asarray(np.diff(self._rows.indptr), dtype=np.int64)
+
     def column(self, column: int) -> NDArray[Any]:
         """Return one column."""
         return np.asarray(self._rows[:, [column]].toarray().ravel())
-
-    def batch_limit(self, step: int) -> tuple[int, NDArray[np.int64] | None]:
-        """Return how many stored entries make a batch, and how many every row has."""
-        del step
-        return _SPARSE_BATCH_ENTRIES, np.diff(self._rows.indptr).astype(np.int64)
 
     def read(self, columns: Sequence[int], step: int) -> Iterator[Any]:
         """Yield CSR blocks of about equally many stored entries, whatever the `step`."""
@@ -128,7 +124,7 @@ class SparseReader(_MatrixReader):
         pointers = self._rows.indptr
         start = 0
         while start < self.n_rows_hint:
-            full = int(np.searchsorted(pointers, pointers[start] + _SPARSE_BATCH_ENTRIES, side="right")) - 1
+            full = int(np.searchsorted(pointers, pointers[start] + SPARSE_BATCH_ENTRIES, side="right")) - 1
             stop = min(max(full, start + 1), self.n_rows_hint)
             whole = stop - start == self.n_rows_hint  # of which a slice would be a copy
             yield take_columns(self._rows if whole else self._rows[start:stop], columns)
@@ -136,7 +132,7 @@ class SparseReader(_MatrixReader):
 
 
 def take_columns(block: Any, columns: Sequence[int]) -> Any:
-    """Return these columns of a matrix, which is the matrix itself where they are all."""
+    """Return a matrix of some columns; the matrix itself where they are all."""
     return block if list(columns) == list(range(block.shape[1])) else block[:, list(columns)]
 
 

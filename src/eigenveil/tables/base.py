@@ -1,37 +1,31 @@
-"""What all tables share: sources and readers, the format of text files, standard input; PyArrow is asked for here."""
+"""What all tables share: sources, readers, engines, the choice of columns, the bar of progress.
 
-import bz2
-import codecs
-import gzip
-import io
-import lzma
-import shutil
+Rows on an engine stay where they are. Each partition becomes one small exact statistic on its worker, these add up in a
+tree, and only the sum travels to the driver. The statistics are integers, so the partitioning, the order and the shape
+of the tree leave no trace. A partition is a pure function of its rows: where a worker dies, its partition is computed
+again and replaces what was lost, so no row is counted twice.
+"""
+
 import sys
-import tempfile
-import weakref
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self
 
 from ..errors import (
     EigenveilError,
     EngineError,
     InvalidDataError,
     InvalidParameterError,
-    column_in_words,
-    one_of,
     quoted,
 )
 from ..moments.units import Blocks, without_weights
 
 if TYPE_CHECKING:
     from .encoder import Declared
+    from .files import Place
 
 
 def has_arrow() -> bool:
@@ -49,205 +43,6 @@ def need_arrow(what: str) -> None:
     """
     if not has_arrow():
         raise EngineError(f"{what} can be read with PyArrow only; run pip install 'eigenveil[files]'.")
-
-
-_IN_MEMORY = 2**26
-# What a compressed or binary file begins with.
-_BEGINS = {
-    b"\x1f\x8b": ".gz",
-    b"BZh": ".bz2",
-    b"\xfd7zXZ\x00": ".xz",
-    b"\x28\xb5\x2f\xfd": ".zst",
-    b"PAR1": ".parquet",
-    b"ARROW1": ".arrow",
-}
-
-
-def _zstd(raw: BinaryIO) -> Any:
-    import pyarrow as pa
-
-    return pa.CompressedInputStream(raw, "zstd")
-
-
-# A further compression is one more line.
-COMPRESSIONS: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
-    ".xz": partial(lzma.LZMAFile, format=lzma.FORMAT_XZ),
-    ".bz2": bz2.BZ2File,
-    ".zst": _zstd,
-}
-
-
-@dataclass(frozen=True)
-class TextFormat:
-    """How a file of text is written.
-
-    Parameters
-    ----------
-    delimiter : str, optional
-        One character between the fields: a comma in .csv and a tab in .tsv files by default.
-    decimal : str
-        The decimal sign of its numbers.
-    encoding : str
-        As Python names it.
-
-    Examples
-    --------
-    >>> TextFormat(delimiter=";", decimal=",", encoding="latin-1").is_default
-    False
-    """
-
-    delimiter: str | None = None
-    decimal: str = "."
-    encoding: str = "utf-8"
-
-    def __post_init__(self) -> None:
-        for name, sign in (("delimiter", self.delimiter), ("decimal", self.decimal)):
-            if sign is not None and (not isinstance(sign, str) or len(sign) != 1 or sign in '"\r\n' or ord(sign) > 127):
-                raise InvalidParameterError(f"{name} must be one plain character, such as a comma.")
-        if self.delimiter == self.decimal or (self.delimiter is None and self.decimal == ","):
-            raise InvalidParameterError("delimiter and decimal must differ; with a decimal comma, give delimiter=';'.")
-        try:
-            "a".encode(self.encoding)
-        except (LookupError, TypeError):
-            raise InvalidParameterError(
-                "encoding must be one that Python knows, such as utf-8, latin-1 or utf-16."
-            ) from None
-
-    @property
-    def is_default(self) -> bool:
-        """Whether nothing was said about it."""
-        return self == _DEFAULT_FORMAT
-
-
-_DEFAULT_FORMAT = TextFormat()
-
-
-def text_format(given: Mapping[str, Any]) -> TextFormat:
-    """Return the format that keyword arguments describe; None says nothing."""
-    if not given:
-        return _DEFAULT_FORMAT
-    for name in given:
-        one_of("The options of files of text", name, ("delimiter", "decimal", "encoding"))
-    return TextFormat(**{name: value for name, value in given.items() if value is not None})
-
-
-class StandardInput:
-    """What a command reads from a pipe, kept so that it can be read twice: in memory, or in a file without a name.
-
-    It behaves as the path of a file as far as the readers need one.
-    """
-
-    name = "standard input"
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._kept = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
-        weakref.finalize(self, self._kept.close)  # when nobody reads it any more, and when the process ends
-        shutil.copyfileobj(stream, self._kept)
-        self.suffixes: str = self._sniffed()
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether it was too long for memory; the file has no name, and is gone when the process ends."""
-        return bool(getattr(self._kept, "_rolled", False))
-
-    def open(self, mode: str = "rb") -> BinaryIO:
-        """Return a reader from the beginning; closing it keeps what is kept."""
-        del mode
-        self._kept.seek(0)
-        return cast(BinaryIO, io.BufferedReader(_Kept(self._kept)))
-
-    def stat(self) -> Any:
-        """Return its size."""
-        self._kept.seek(0, io.SEEK_END)
-        return SimpleNamespace(st_size=self._kept.tell())
-
-    def __str__(self) -> str:
-        return self.name
-
-    def _sniffed(self) -> str:
-        """Return the end that its name would have as a file."""
-        with self.open() as stream:
-            head = stream.read(8)
-        end = next((suffix for begin, suffix in _BEGINS.items() if head.startswith(begin)), "")
-        if end and end not in COMPRESSIONS:
-            return end
-        with opened(self, end) as stream:
-            head = next(pieces(stream, 64))
-        return (".jsonl" if head.lstrip().startswith(b"{") else ".csv") + end
-
-
-class _Kept(io.RawIOBase):
-    """A reader of a kept stream that does not close it."""
-
-    def __init__(self, kept: Any) -> None:
-        self._kept = kept
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        read = self._kept.read(len(buffer))
-        buffer[: len(read)] = read
-        return len(read)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._kept.seek(offset, whence)
-        return int(self._kept.tell())
-
-    def tell(self) -> int:
-        return int(self._kept.tell())
-
-
-Place = Path | StandardInput
-
-
-@contextmanager
-def opened(place: Place, suffix: str, encoding: str = "utf-8") -> Iterator[BinaryIO]:
-    """Give the bytes of a file, decompressed by the end of its name, and in UTF-8 whatever its encoding."""
-    decompress = next((made for end, made in COMPRESSIONS.items() if suffix.endswith(end)), None)
-    if decompress is not None and place.stat().st_size == 0:
-        raise EOFError  # gzip would take it for a file of no text
-    with ExitStack() as stack:
-        stream = stack.enter_context(place.open("rb"))
-        if decompress is not None:
-            stream = stack.enter_context(decompress(stream))
-        if codecs.lookup(encoding).name != "utf-8":
-            stream = cast(BinaryIO, stack.enter_context(io.BufferedReader(_Recoded(stream, encoding), 2**16)))
-        yield stream
-
-
-def pieces(stream: BinaryIO, size: int) -> Iterator[bytes]:
-    """Yield a text in UTF-8 piece by piece, at least one, without its byte order mark."""
-    head = b""
-    while len(head) < len(codecs.BOM_UTF8) and (piece := stream.read(size)):
-        head += piece
-    yield head.removeprefix(codecs.BOM_UTF8)
-    while piece := stream.read(size):
-        yield piece
-
-
-class _Recoded(io.RawIOBase):
-    """A stream of text in UTF-8, from one in another encoding."""
-
-    def __init__(self, stream: BinaryIO, encoding: str) -> None:
-        self._stream, self._decoder, self._rest = stream, codecs.getincrementaldecoder(encoding)(), b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        ended = False
-        while not self._rest and not ended:
-            piece = self._stream.read(2**16)
-            ended = not piece
-            self._rest = self._decoder.decode(piece, final=ended).encode()
-        size = min(len(buffer), len(self._rest))
-        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
-        return size
 
 
 Columns = Sequence[str] | Sequence[int] | None
@@ -276,7 +71,7 @@ class Source(Protocol):
 
     @property
     def n_rows_hint(self) -> int | None:
-        """About how many rows will come."""
+        """Roughly the number of rows."""
 
     def batches(self) -> Iterator[Any]:
         """Yield non-empty blocks of rows: each a dense or a CSR matrix of numbers, `RowsByColumn`, or `Blocks`.
@@ -291,7 +86,7 @@ class Reader(Protocol):
 
     @property
     def where(self) -> str:
-        """What errors call it."""
+        """The name in errors."""
 
     @property
     def columns(self) -> Sequence[Any]:
@@ -299,13 +94,13 @@ class Reader(Protocol):
 
     @property
     def n_rows_hint(self) -> int | None:
-        """About how many rows will come."""
+        """Roughly the number of rows."""
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
         """Return the narwhals types of these columns, or None where the batches are matrices of numbers."""
 
     def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
-        """Yield these columns in non-empty batches of about `step` rows: matrices, or tables that narwhals knows."""
+        """Yield some columns in non-empty batches of about `step` rows: matrices, or tables that narwhals knows."""
 
 
 class Accumulator(Protocol):
@@ -319,7 +114,7 @@ class Accumulator(Protocol):
 
 
 def batch_rows(n_features: int) -> int:
-    """Return how many rows of `n_features` float64 numbers make one batch.
+    """Return the number of rows of one batch, of `n_features` float64 numbers each.
 
     Examples
     --------
@@ -390,28 +185,17 @@ class FileReader:
     declared : Declared
         What the caller says of the table: its columns, their kinds, the column of privacy units. A file of text has no
         types but these.
-    text_format : TextFormat, optional
-        How a file of text is written.
     """
 
-    path: Place
-    suffix: str
-    where: str
-
     numbered: ClassVar[bool] = False  # whether columns have positions and no names
-    needs_arrow: ClassVar[bool] = False
     counts_rows: ClassVar[bool] = False  # whether the hint is the number of rows that the file says it has
-    takes_text_format: ClassVar[bool] = False  # whether a delimiter, a decimal sign or an encoding can be chosen
     names_public: bool = True  # whether an error may quote names that the caller did not
     n_rows_hint: int | None = None
     _schema: Any = None  # that of PyArrow, where the file holds a table and not a matrix
 
-    def __init__(self, path: Place, suffix: str, declared: "Declared", text_format: TextFormat | None = None) -> None:
+    def __init__(self, path: "Place", suffix: str, declared: "Declared") -> None:
         self.path, self.suffix, self.where = path, suffix, str(path)
         self.declared: Declared = declared
-        self.text_format: TextFormat = _DEFAULT_FORMAT if text_format is None else text_format
-        if not (self.text_format.is_default or self.takes_text_format):
-            raise InvalidDataError(f"{path} is no file of text; leave out delimiter, decimal and encoding.")
         with one_sentence(self.where):
             self.columns: Sequence[Any] = self._read_schema()
 
@@ -429,23 +213,8 @@ class FileReader:
         return types
 
     def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
-        """Yield these columns in batches of about `step` rows."""
+        """Yield some columns in batches of about `step` rows."""
         raise NotImplementedError
-
-    def _declared_schema(self, names: Sequence[str]) -> Any:
-        """Return the PyArrow schema of a file of text: text where something else than a number is declared."""
-        import pyarrow as pa
-
-        as_text = {*self.declared.text, self.declared.unit_column}
-        return pa.schema([(name, pa.string() if name in as_text else pa.float64()) for name in names])
-
-    def _no_number_in(self, name: str) -> str:
-        """Say that a column of numbers holds something else, and never what."""
-        which = column_in_words(name, list(self.columns).index(name), self.names_public)
-        return (
-            f"{self.path} has something else than numbers in the column {which}; declare it boolean, category or date "
-            "in a schema, which tables.draft_schema(data) drafts, or choose other columns with columns= of open_table."
-        )
 
 
 @contextmanager
@@ -506,3 +275,130 @@ def tracked_batches(source: Source, progress: bool | None = None, purpose: str =
             seen += units_in(batch)
             bar.update(task, completed=seen)
         bar.update(task, total=seen, completed=seen)  # the hint may have been a guess
+
+
+PARQUET = ".parquet"
+"""The suffix of files whose columns have types; those of the others are declared."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine that holds rows and sums them; the table of engines is `eigenveil.tables.open.ENGINES`.
+
+    Attributes
+    ----------
+    name : str
+        That of ``--engine``, and of the extra to install.
+    open : callable
+        Takes data and what is declared of their columns, and returns the source of a collection of this engine, or None
+        for anything else. It imports nothing that such a collection has not imported.
+    reads : mapping
+        By the suffix of files, the function that takes paths and what is declared of their columns, and returns one
+        collection of all of them.
+    encodes : bool
+        Whether its sources encode categories, dates and missing values by the rules that are declared.
+    package : str, optional
+        The package whose types its collections have, where its name is another.
+    """
+
+    name: str
+    open: "Callable[[Any, Declared], EngineSource | None]"
+    reads: "Mapping[str, Callable[[list[str], Declared], Any]]"
+    encodes: bool = False
+    package: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name in errors."""
+        return self.name.capitalize()
+
+
+class EngineSource:
+    """Base of the sources whose rows stay on an engine: they collect there, and give no batches."""
+
+    n_features: int
+    feature_names: tuple[str, ...] | None = None
+    n_rows: int | None = None
+    n_rows_hint: int | None = None
+    by_unit = False
+    in_order = False  # where a row stands may depend on what is in it
+    typed = True  # whether columns have types of their own
+
+    def collect(self, make: Callable[[], Any]) -> Any:
+        """Return the sum over all partitions of what `make` makes, each updated with its rows."""
+        raise NotImplementedError
+
+    def mapped(self, function: Callable[[Any], Any], names: Sequence[str]) -> Any:
+        """Return the engine's collection of what a function makes of blocks of rows: one column a name, not computed.
+
+        Every row is taken by itself, in the order in which the engine has them.
+        """
+        raise NotImplementedError
+
+    def batches(self) -> Iterator[Any]:
+        """Refuse: where a row's place depends on its values, a changed row could move others to new partners."""
+        raise InvalidDataError(
+            "Rows on an engine come in no public order, so statistic='spatial_sign' and statistic='kendall' do not "
+            "work there; use "
+            "statistic='clipped', or give the rows as files or an array."
+        )
+
+
+Outcome = Accumulator | EigenveilError
+
+
+def part_of(batches: Iterable[Any], make: Callable[[], Accumulator]) -> Outcome:
+    """Return the statistic of the rows of one partition, or the error that refuses them.
+
+    The error is returned, not raised: engines retry what raises, and write its arguments, rows that is, to logs.
+    """
+    total = make()
+    try:
+        for batch in batches:
+            if isinstance(batch, Blocks):
+                total.update(batch)
+                continue
+            # So few rows are one block for SecondMoments, which takes one thread; the engine fills the others.
+            step = max(2**17 // batch.shape[1], 2 * batch.shape[1])
+            for start in range(0, batch.shape[0], step):
+                total.update(batch[start : start + step])
+    except EigenveilError as error:
+        return error.with_traceback(None)  # its frames hold rows
+    return total
+
+
+def merged(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return the sum of parts, or an error where one of them is an error."""
+    total: Accumulator | None = None
+    try:
+        for outcome in outcomes:
+            if isinstance(outcome, EigenveilError):
+                return outcome
+            total = outcome if total is None else total + outcome
+    except EigenveilError as error:
+        return error.with_traceback(None)
+    if total is None:
+        raise AssertionError("there is at least one part")
+    return total
+
+
+def settled(outcome: Outcome) -> Any:
+    """Return the sum, or raise the error it is."""
+    if isinstance(outcome, EigenveilError):
+        raise outcome from None
+    return outcome
+
+
+def raise_failure(engine: str, error: Exception) -> NoReturn:
+    """Raise one sentence for what an engine raised, whose own text may quote cells."""
+    if isinstance(error, ImportError) or "No module named" in str(error):
+        raise EngineError(
+            f"A Python of {engine} lacks a package; install eigenveil[{engine.lower()}] for the driver and for every "
+            "worker, and start the engine with that Python."
+        ) from None
+    if type(error).__name__ == "KilledWorker":
+        raise EngineError(
+            f"{engine} gave up on a partition after several workers died of it; make the partitions smaller, or give "
+            "the workers more memory."
+        ) from None
+    raise EngineError(f"{engine} could not compute the rows; compute them without eigenveil to see why.") from None

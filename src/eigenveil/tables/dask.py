@@ -8,7 +8,7 @@ import glob
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,13 +16,23 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..errors import EigenveilError, InvalidDataError, quoted
-from .base import Accumulator, batch_rows
+from .base import (
+    PARQUET,
+    Accumulator,
+    Engine,
+    EngineSource,
+    Outcome,
+    batch_rows,
+    merged,
+    part_of,
+    raise_failure,
+    settled,
+)
 from .encoder import Declared
-from .engines import PARQUET, Engine, EngineSource, Outcome, merged, part_of, raise_failure, settled
 from .files import open_files
 from .frames import LaterPart, TableSource, held
-from .identifiers import keys_of
-from .privacy_units import RowKeys, UnitTable
+from .identifiers import Keys, check_keys, keys_of
+from .privacy_units import PARTITION_MEMORY, spilled
 
 # Partial sums that one task adds: it holds so many d x d matrices.
 _FAN_IN = 8
@@ -147,7 +157,7 @@ def _by_unit(data: Any, names: list[Any], privacy_unit: Any, declared: Declared)
 
     return DaskSource(
         data._meta[names],
-        declared.without_unit(names),
+        replace(declared, columns=names if declared.schema is None else None, privacy_unit=False),
         blocks,
         f"The column {quoted(privacy_unit)} of the Dask collection",
     )
@@ -173,11 +183,20 @@ class _Blocks:
     def batches(self, block: Any) -> Iterator[Any]:
         # Opened while the part is collected, where an error about the block is caught.
         reader = LaterPart(held(block), self.types, self.columns)
+        source = TableSource([reader], self.declared)
         if self.unit_name is None:
-            yield from TableSource([reader], self.declared).batches()
-        else:
-            keys = RowKeys(block[list(_KEY_COLUMNS)].to_numpy(np.uint64), self.unit_name)
-            yield from UnitTable([reader], self.declared, keys).batches()
+            yield from source.batches()
+            return
+        keys = block[list(_KEY_COLUMNS)].to_numpy(np.uint64)
+        check_keys(keys, self.unit_name)
+
+        def keyed() -> Iterator[tuple[Keys, Any]]:
+            start = 0
+            for rows in source.batches():
+                yield keys[start : start + rows.shape[0]], rows
+                start += rows.shape[0]
+
+        yield from spilled(keyed(), source.n_features, PARTITION_MEMORY).blocks(batch_rows(source.n_features))
 
 
 def _block_part(block: Any, blocks: _Blocks, make: Callable[[], Accumulator]) -> Outcome:

@@ -4,13 +4,15 @@ The names of columns and what is declared of them are public. Nothing is ever in
 is private. A value that is not among the declared categories, or a missing one, becomes a block of zeros and no error,
 so nothing is revealed about it. A row has at most one 1 for each categorical column: m of them add at most sqrt(m) to
 its norm. A row does not depend on the batch that it comes in, nor on the type that other rows gave its column: numbers,
-truth values and text are each read by one rule, `eigenveil.tables.values`, also where a column holds several of them.
+truth values and text are each read by one rule, also where a column holds several of them.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -20,12 +22,75 @@ from numpy.typing import NDArray
 from ..errors import EigenveilError, InvalidDataError, InvalidParameterError, column_in_words, quoted
 from ..moments.kernels import RowsByColumn
 from .base import Columns, choose_columns, need_arrow
-from .schema import DATE_UNITS, Column, Schema
-from .values import FALSE, MISSING, NO_LABEL, TRUE, Labels, number_of, truth_of
+from .schema import DATE_UNITS, Column, Schema, label_number, label_text
 
 Categories = Mapping[str, Sequence[Any]]
 NEED_NAMES = "Categories and dates need columns with names; give a data frame, or files of one."
 _NUMBER = Column("a number")  # the rule of a column of which nothing is declared
+# Words of truth values, in small letters.
+TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
+_LABELS_OF_TRUTH = {"true": True, "false": False}
+# Places of a missing value, and of one that no label matches.
+MISSING, NO_LABEL = -1, -2
+
+
+class Labels:
+    """The labels of a category, and the one that a value matches.
+
+    A truth value matches the label true or false. A number matches the label that is an equal number, where all
+    numbers are taken as float64. Text matches the label that it is without the blanks around it; true and false in any
+    case. Anything else matches nothing.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        Those of a `Column`, no two of which match one value.
+
+    Examples
+    --------
+    >>> labels = Labels(("1", "true", "x"))
+    >>> [labels.place(value) for value in (1.0, True, " x ", "TRUE", "1.0", None)]
+    [0, 1, 2, 1, -2, -1]
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self.texts: list[str] = [label_text(label) for label in labels]
+        self.numbers: list[float | None] = [label_number(label) for label in labels]
+        self.truths: list[bool | None] = [_LABELS_OF_TRUTH.get(text) for text in self.texts]
+        self._of_text = {text: place for place, text in enumerate(self.texts)}
+        self._of_number = {number: place for place, number in enumerate(self.numbers) if number is not None}
+
+    def place(self, value: Any) -> int:
+        """Return the position of the label that a value matches, `MISSING` or `NO_LABEL`."""
+        if isinstance(value, str):
+            text = label_text(value)
+            return self._of_text.get(text, NO_LABEL) if text else MISSING
+        if value is None or type(value).__name__ in ("NAType", "NaTType"):
+            return MISSING
+        if value.is_nan() if isinstance(value, Decimal) else isinstance(value, float | np.floating) and np.isnan(value):
+            return MISSING
+        if isinstance(value, bool | np.bool_):
+            return self._of_text.get("true" if value else "false", NO_LABEL)
+        number = number_of(value)
+        return NO_LABEL if math.isnan(number) else self._of_number.get(number, NO_LABEL)
+
+
+def number_of(value: Any) -> float:
+    """Return a number as the nearest float64, a truth value as 0 or 1, and NaN for anything else."""
+    if not isinstance(value, bool | np.bool_ | int | float | np.integer | np.floating | Decimal):
+        return math.nan
+    try:
+        return float(value)
+    except (OverflowError, ValueError):  # an integer beyond all floats, a signalling NaN
+        return math.nan
+
+
+def truth_of(value: Any) -> float:
+    """Return a truth value, a number or a word of `TRUE` and `FALSE` as a number, and NaN for anything else."""
+    if not isinstance(value, str):
+        return number_of(value)
+    word = value.strip().lower()
+    return 1.0 if word in TRUE else 0.0 if word in FALSE else math.nan
 
 
 class Encoder:
@@ -75,17 +140,17 @@ class Encoder:
 
     @property
     def one_hot(self) -> tuple[bool, ...]:
-        """Which features are 0 or 1 by construction."""
+        """Mask of the features that are 0 or 1 by construction."""
         return tuple(fixed for features in self._fixed for fixed in features)
 
     @property
     def n_categorical(self) -> int:
-        """How many columns are encoded one-hot."""
+        """Number of columns that are encoded one-hot."""
         return sum(rule.kind == "category" for rule in self._rules)
 
     @property
     def truths(self) -> tuple[bool, ...]:
-        """Which features are truth values, 0 or 1, by declaration: no type of a column says so, since a cell may."""
+        """Mask of the features that are declared as truth values; types of columns depend on cells."""
         return tuple(
             rule.kind == "boolean" and not fixed
             for rule, one_hot in zip(self._rules, self._fixed, strict=True)
@@ -116,7 +181,14 @@ class Encoder:
     def rows(self, batch: Any, where: str) -> Any:
         """Return the rows of a table as float64; a matrix, dense or sparse, is made of rows already."""
         if scipy.sparse.issparse(batch):
-            return self._filled_sparse(batch)
+            if any(rule.has_indicator for rule in self._rules):
+                raise InvalidDataError("A sparse matrix has no room for indicators of missing values; give dense rows.")
+            holes = ~np.isfinite(batch.data)
+            if self._declared and holes.any():
+                fills = np.array([np.nan if rule.fill is None else rule.fill for rule in self._rules])
+                batch = batch.copy()  # it may be the caller's
+                batch.data[holes] = fills[batch.indices[holes]]
+            return batch
         if not isinstance(batch, np.ndarray):
             import narwhals as nw
 
@@ -127,9 +199,9 @@ class Encoder:
         return self._matrix(len(batch), lambda position: batch[:, position], where)
 
     def picker(self, frame: Any, where: str) -> Callable[[Any], Any]:
-        """Return what encodes the rows of a held frame at a slice or at positions; its columns are looked up once.
+        """Return a function from a slice or positions to the encoded rows of a held frame; columns are looked up once.
 
-        Those of a slice are `RowsByColumn` where all columns are `plain`.
+        Rows of a slice are `RowsByColumn` where all columns are `plain`.
         """
         held: list[Any] = []
         for position, rule in enumerate(self._rules):
@@ -168,24 +240,22 @@ class Encoder:
                 "plain numbers, text or dates, as its type says."
             ) from None
 
-    def _filled_sparse(self, rows: Any) -> Any:
-        """Return sparse rows with public numbers for NaN and infinity; the matrix may be the caller's, and is kept."""
-        if any(rule.has_indicator for rule in self._rules):
-            raise InvalidDataError("A sparse matrix has no room for indicators of missing values; give dense rows.")
-        holes = ~np.isfinite(rows.data)
-        if self._declared and holes.any():
-            fills = np.array([np.nan if rule.fill is None else rule.fill for rule in self._rules])
-            rows = rows.copy()
-            rows.data[holes] = fills[rows.indices[holes]]
-        return rows
-
 
 def _features(values: Any, rule: Column) -> Iterator[Any]:
     """Yield the features of one column, the last of them the indicator of what is missing, where there is one."""
+    import narwhals as nw
+
     if rule.kind in _AS_TEXT and not isinstance(values, np.ndarray):
-        values = _plain(values)
+        categories = isinstance(values.dtype, nw.Categorical | nw.Enum)
+        values = values.cast(nw.String()) if categories and values.implementation.is_polars() else values
     if rule.kind == "category":
-        yield from _one_hot(_places(values, Labels(rule.categories)), rule)
+        places = _places(values, Labels(rule.categories))
+        missing = places == MISSING
+        for place, label in enumerate(rule.categories):
+            hit = places == place
+            yield hit | missing if label == rule.missing else hit
+        if rule.has_indicator:
+            yield missing
         return
     if isinstance(values, np.ndarray):
         numbers = values
@@ -204,25 +274,8 @@ def _features(values: Any, rule: Column) -> Iterator[Any]:
         yield holes
 
 
-def _plain(values: Any) -> Any:
-    """Return the categories of Polars, which are text, as such."""
-    import narwhals as nw
-
-    categories = isinstance(values.dtype, nw.Categorical | nw.Enum) and values.implementation.is_polars()
-    return values.cast(nw.String()) if categories else values
-
-
-def _one_hot(places: NDArray[np.int64], rule: Column) -> Iterator[Any]:
-    missing = places == MISSING
-    for place, label in enumerate(rule.categories):
-        hit = places == place
-        yield hit | missing if label == rule.missing else hit
-    if rule.has_indicator:
-        yield missing
-
-
 def _places(values: Any, labels: Labels) -> NDArray[np.int64]:
-    """Return which label every value matches, as `Labels.place` does, without a loop over rows of one kind."""
+    """Return the place of the label of every value, as `Labels.place` does, without a loop over rows of one kind."""
     import narwhals as nw
 
     kind = kind_of(values)
@@ -300,13 +353,13 @@ def _as_dates(values: Any, rule: Column) -> NDArray[np.float64]:
 
 
 def _by_value(values: Any, of_value: Callable[[Any], float], missing: float) -> NDArray[Any]:
-    """Return what a function says of every value, asked once for each that is listed in a dictionary."""
+    """Return a function of every value; it is called once for each value that a dictionary lists."""
     codes, listed = _listed(values)
     return np.asarray(np.array([*map(of_value, listed), missing])[codes])
 
 
 def _listed(values: Any) -> tuple[Any, list[Any]]:
-    """Return values, and the position of that of every row among them; -1 where it is missing."""
+    """Return a position for every row, -1 where its value is missing, and the values at these positions."""
     import narwhals as nw
 
     kind, native = kind_of(values), values.to_native()
@@ -340,22 +393,16 @@ def kinds_of(frame: Any) -> dict[Any, Any]:
     """Return the narwhals type of every column of a frame, as `kind_of` does."""
     import narwhals as nw
 
-    if not (isinstance(frame, nw.DataFrame) and frame.implementation.is_pandas_like()):
-        return dict(frame.collect_schema())
-    native = frame.to_native()
-    kinds = dict(zip(native.columns, map(_kind, native.dtypes), strict=True))
-    if None not in kinds.values():
-        return kinds
-    return dict(frame.collect_schema()) | {name: kind for name, kind in kinds.items() if kind is not None}
-
-
-_NUMBERS = {"f4": "Float32", "f8": "Float64"} | {
-    f"{sign}{bits // 8}": f"{name}{bits}" for sign, name in (("i", "Int"), ("u", "UInt")) for bits in (8, 16, 32, 64)
-}
+    kinds = dict(frame.collect_schema())
+    if isinstance(frame, nw.DataFrame) and frame.implementation.is_pandas_like():
+        native = frame.to_native()
+        for name, dtype in zip(native.columns, native.dtypes, strict=True):
+            kinds[name] = _kind(dtype) or kinds[name]
+    return kinds
 
 
 def _kind(dtype: Any) -> Any:
-    """Return the narwhals type of numbers of NumPy, and of what narwhals guesses or does not know; or None."""
+    """Return the narwhals type of a column whose type narwhals guesses or does not know; None for others."""
     import narwhals as nw
 
     if not isinstance(dtype, np.dtype):
@@ -363,10 +410,7 @@ def _kind(dtype: Any) -> Any:
         return nw.Datetime() if type(dtype).__name__ == "DatetimeTZDtype" else None
     if dtype.kind == "O":
         return nw.Object()
-    if dtype.kind in "fiu" and (not dtype.isnative or dtype.itemsize > 8):
-        return nw.Float64()
-    known = _NUMBERS.get(dtype.str[1:])
-    return None if known is None else getattr(nw, known)()
+    return nw.Float64() if dtype.kind in "fiu" and (not dtype.isnative or dtype.itemsize > 8) else None
 
 
 def same_kind(one: Any, other: Any) -> bool:
@@ -494,10 +538,6 @@ class Declared:
             return None if self.schema is None else self.schema.privacy_unit
         return None if self.privacy_unit is False else self.privacy_unit
 
-    def without_unit(self, chosen: list[Any]) -> "Declared":
-        """Return the same of rows that were read before, of these columns, without the one of privacy units."""
-        return replace(self, columns=chosen if self.schema is None else None, privacy_unit=False)
-
     @property
     def text(self) -> Collection[str]:
         """The columns to read as text, where a format leaves the types to the reader."""
@@ -557,7 +597,7 @@ class Declared:
         return {column.name: position for position, column in enumerate(columns)}
 
     def unit_in(self, available: Sequence[Any], where: str) -> Any:
-        """Return which column identifies the privacy unit, or None."""
+        """Return the column that identifies the privacy unit, or None, of the columns that are there."""
         privacy_unit = self.unit_column
         if privacy_unit is None:
             return None

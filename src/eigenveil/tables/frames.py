@@ -13,6 +13,7 @@ from ..moments.kernels import RowsByColumn
 from .arrays import ArrayReader, SparseReader, view_rows
 from .base import Reader, batch_rows, choose_columns, need_arrow
 from .encoder import Declared, Encoder, is_plain_number, kinds_of, same_kind
+from .text import TextFile
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -61,16 +62,27 @@ class FrameReader:
 
     def read(self, columns: Sequence[Any], step: int) -> "Iterator[nw.DataFrame[Any]]":
         """Yield slices of the frame; held ones keep columns that nobody asked for, which costs nothing."""
-        for part in self._eager_parts(columns, step):
-            for start in range(0, len(part), step):
-                yield part[start : start + step]
+        import narwhals as nw
+
+        if isinstance(self._frame, nw.DataFrame):
+            for start in range(0, len(self._frame), step):
+                yield self._frame[start : start + step]
+            return
+        native = self._frame.select(*columns).to_native()
+        try:
+            for part in native.collect_batches(chunk_size=step, maintain_order=True):
+                frame = nw.from_native(part, eager_only=True)
+                for start in range(0, len(frame), step):
+                    yield frame[start : start + step]
+        except Exception:  # whatever the engine says may quote a cell
+            raise InvalidDataError("The lazy frame cannot be computed; collect it to see why.") from None
 
     def column(self, column: Any) -> Any:
         """Return one column of a held frame."""
         return self._frame.get_column(column)  # type: ignore[union-attr]
 
     def picker(self, encoder: Encoder) -> Callable[[Any], Any]:
-        """Return what gives the encoded rows of a held frame at a slice or at positions, the same for all readings."""
+        """Return a function from a slice or positions to encoded rows of a held frame, the same for all readings."""
         if self._picked is None or self._picked[0] is not encoder:
             columns = self._columns_at_once(encoder.columns) if encoder.plain else None
             pick = encoder.picker(self._frame, self.where) if columns is None else RowsByColumn(columns).__getitem__
@@ -78,19 +90,19 @@ class FrameReader:
         return self._picked[1]
 
     def _columns_at_once(self, names: Sequence[Any]) -> list[NDArray[Any]] | None:
-        """Return columns of numbers that narwhals need not look up one by one; None for others."""
-        if self._frame.implementation.is_pandas():
-            return self._columns_of_one_array(names)
-        if not self._frame.implementation.is_polars() or not all(is_plain_number(self._types[name]) for name in names):
-            return None
-        native = self._frame.to_native()
-        return [np.asarray(native.get_column(name)) for name in names]
+        """Return columns of numbers that narwhals need not look up one by one, or None.
 
-    def _columns_of_one_array(self, names: Sequence[Any]) -> list[NDArray[Any]] | None:
-        """Return columns of a pandas frame that has them in one array."""
+        These are numbers of Polars, and columns of pandas that lie in one array.
+        """
+        native: Any = self._frame.to_native()
+        if self._frame.implementation.is_polars():
+            plain = all(is_plain_number(self._types[name]) for name in names)
+            return [np.asarray(native.get_column(name)) for name in names] if plain else None
+        if not self._frame.implementation.is_pandas():
+            return None
         of_names = {name: place for place, name in enumerate(self.columns)}
         places = [of_names[name] for name in names]
-        native, start, stop = self._frame.to_native(), min(places), max(places) + 1
+        start, stop = min(places), max(places) + 1
         some = stop - start < len(self.columns)
         first = native.iloc[:1]  # of which a copy costs nothing: one is made if columns lie apart or have several types
         # pandas below 3 may copy when it selects, too.
@@ -99,23 +111,6 @@ class FrameReader:
             return None
         by_place = (native.iloc[:, start:stop] if some else native).to_numpy().T
         return [by_place[place - start] for place in places]
-
-    def batch_limit(self, step: int) -> tuple[int, None]:
-        """Return how many rows make a batch; each adds 1."""
-        return step, None
-
-    def _eager_parts(self, columns: Sequence[Any], step: int) -> "Iterator[nw.DataFrame[Any]]":
-        import narwhals as nw
-
-        if isinstance(self._frame, nw.DataFrame):
-            yield self._frame
-            return
-        native = self._frame.select(*columns).to_native()
-        try:
-            for part in native.collect_batches(chunk_size=step, maintain_order=True):
-                yield nw.from_native(part, eager_only=True)
-        except Exception:  # whatever the engine says may quote a cell
-            raise InvalidDataError("The lazy frame cannot be computed; collect it to see why.") from None
 
 
 class ColumnsReader:
@@ -142,7 +137,7 @@ class ColumnsReader:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows and columns there are."""
+        """Number of rows and of columns."""
         return self.n_rows_hint or 0, len(self.columns)
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any]:
@@ -162,12 +157,8 @@ class ColumnsReader:
         return self._columns[column]
 
     def picker(self, encoder: Encoder) -> Callable[[Any], Any]:
-        """Return what gives the rows at a slice or at positions, which are numbers as they are."""
+        """Return a function from a slice or positions to rows, which are numbers as they are."""
         return self._rows(encoder.columns).__getitem__
-
-    def batch_limit(self, step: int) -> tuple[int, None]:
-        """Return how many rows make a batch; each adds 1."""
-        return step, None
 
     def _rows(self, columns: Sequence[Any]) -> RowsByColumn:
         return RowsByColumn([self._columns[name] for name in columns])
@@ -253,27 +244,6 @@ class ArrowStreamReader:
                 yield table.slice(start, step)
 
 
-class DataSetReader:
-    """A data set of Hugging Face, by its Arrow format: rows that were selected or shuffled stay so."""
-
-    where, reads_once = "the data set", False
-
-    def __init__(self, data: Any) -> None:
-        if data.features is None:
-            raise InvalidDataError("The features of the data set are not known; give them when it is loaded.")
-        self._data, self._schema = data, data.features.arrow_schema
-        self.columns: Sequence[Any] = list(self._schema.names)
-        self.n_rows_hint: int | None = len(data) if hasattr(data, "__len__") else None
-
-    types = ArrowStreamReader.types
-
-    def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
-        """Yield PyArrow tables."""
-        for table in self._data.with_format("arrow").iter(batch_size=step):
-            if table.num_rows:
-                yield table.select(columns)
-
-
 class ChunksReader:
     """An iterator of frames or arrays, the parts of one table, as pandas gives them with `chunksize`; it is read once.
 
@@ -351,8 +321,6 @@ class LaterPart:
 
 def stream_reader(data: Any, held: Any) -> Reader | None:
     """Return the reader of what comes in parts by itself, or None for anything else."""
-    if hasattr(data, "features") and hasattr(data, "with_format") and hasattr(data, "iter"):
-        return DataSetReader(data)
     if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__array__"):  # one column alone has both
         return ArrowStreamReader(data)
     return ChunksReader(data, held) if hasattr(data, "__next__") else None
@@ -398,10 +366,21 @@ class TableSource:
     ) -> None:
         declared = Declared() if declared is None else declared
         chosen, rules = declared.resolve(parts[0].columns, parts[0].where)
+        first, all_columns = parts[0], declared.columns is None and declared.schema is None
         for part in parts[1:]:
             if declared.schema is not None:
                 declared.resolve(part.columns, part.where)
-            _check_part(part, parts[0], chosen, declared.columns is None and declared.schema is None)
+            if all(isinstance(column, str) for column in chosen):
+                choose_columns(part.columns, chosen, part.where)
+            odd = set(part.columns) ^ set(first.columns) if all_columns else set(chosen) - set(part.columns)
+            if odd:
+                public = getattr(part, "names_public", True) and getattr(first, "names_public", True)
+                first_odd = min(odd, key=str)
+                told = column_in_words(first_odd, 0, public)
+                which = f"the column {told}" if told == repr(first_odd) else "some column"
+                raise InvalidDataError(
+                    f"{part.where} and {first.where} are not parts of one table: only one of them has {which}."
+                )
         self._parts = parts
         # The first line of a file of text may be somebody's row: its words are not quoted unless the caller knows them.
         self.names_public: bool = all(getattr(part, "names_public", True) for part in parts)
@@ -413,8 +392,7 @@ class TableSource:
         self.truths: tuple[bool, ...] = self._encoder.truths
         # Text has no types but those that are declared, and a matrix has one for all.
         self.typed: bool = any(
-            kinds is not None and not getattr(part, "takes_text_format", False)
-            for part, kinds in zip(parts, types, strict=True)
+            kinds is not None and not isinstance(part, TextFile) for part, kinds in zip(parts, types, strict=True)
         )
         names = self._encoder.names
         self.n_features: int = len(names)
@@ -441,17 +419,14 @@ class TableSource:
         step = batch_rows(self.n_features)
         for part in self._parts:
             if getattr(part, "holds_rows", False) and getattr(part, "by_column", False) and part.n_rows_hint:
-                yield from self._of_columns(part, part.n_rows_hint, step)
+                # Views of columns, as many rows at once as of an array.
+                size = view_rows(part.n_rows_hint, self.n_features) if self._encoder.plain else step
+                held_part: Any = part
+                pick = held_part.picker(self._encoder)
+                yield from (pick(slice(start, start + size)) for start in range(0, part.n_rows_hint, size))
                 continue
             for batch in part.read(self._encoder.columns, step):
                 yield self._encoder.rows(batch, part.where)
-
-    def _of_columns(self, part: Any, n_rows: int, step: int) -> Iterator[Any]:
-        """Yield the rows of a held frame; where these are views, as many at once as of an array."""
-        size = view_rows(n_rows, self.n_features) if self._encoder.plain else step
-        pick = part.picker(self._encoder)
-        for start in range(0, n_rows, size):
-            yield pick(slice(start, start + size))
 
 
 def held(data: Any) -> Reader:
@@ -466,17 +441,3 @@ def held(data: Any) -> Reader:
     # A lazy frame that hands out streams, as a relation of DuckDB, is read as these.
     lazy = not hasattr(frame, "get_column") and not hasattr(data, "collect_batches")
     return (stream_reader(data, held) if lazy else None) or FrameReader(frame)
-
-
-def _check_part(part: Reader, first: Reader, chosen: Sequence[Any], all_columns: bool) -> None:
-    if all(isinstance(column, str) for column in chosen):
-        choose_columns(part.columns, chosen, part.where)
-    odd = set(part.columns) ^ set(first.columns) if all_columns else set(chosen) - set(part.columns)
-    if odd:
-        quoted = getattr(part, "names_public", True) and getattr(first, "names_public", True)
-        first_odd = min(odd, key=str)
-        told = column_in_words(first_odd, 0, quoted)
-        which = f"the column {told}" if told == repr(first_odd) else "some column"
-        raise InvalidDataError(
-            f"{part.where} and {first.where} are not parts of one table: only one of them has {which}."
-        )

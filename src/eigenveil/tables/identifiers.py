@@ -1,7 +1,7 @@
 """Identifiers of privacy units: what is compared, and the keys that stand for them.
 
 Identifiers are compared as text. A whole number is its decimal digits, whatever its type; text has no blanks around it;
-bytes are the text that they spell, else a UUID where they are sixteen, else hexadecimal; days and times are ISO text.
+bytes are the text that they spell, else a UUID where they are sixteen, else hexadecimal.
 So 7 is "7" from every source, and "007" is somebody else. A key is a digest of that text: it has a fixed size, and no
 order of its own.
 
@@ -11,13 +11,11 @@ in several ways, they are taken for one: "7.0", as of whole numbers in a column 
 such in R and Java, accents apart from their letters, and a UUID in capitals, in braces or without dashes.
 """
 
-import functools
 import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import blake2b
 from numbers import Integral, Real
@@ -46,8 +44,6 @@ _WHOLE_WITH_POINT = re.compile(r"-?[0-9]+\.0*")
 _WHOLE_WITH_EXPONENT = re.compile(r"-?[1-9](\.[0-9]+)?[eE]\+?[0-9]{1,2}")
 _UUID_TEXT = re.compile(r"\{?[0-9a-fA-F]{8}(-?)([0-9a-fA-F]{4}\1){3}[0-9a-fA-F]{12}\}?")
 _UUID_DIGITS, _UUID_VARIANT = 32, 0b10  # the first two bits of the ninth byte, as the standard has them
-_EPOCH = datetime(1970, 1, 1)
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 # Beyond this a float64 stands for several whole numbers; narrower floats do before.
 _WHOLE_FLOATS = 2**53
 # Keys of what is no identifier: on engines they travel where an error cannot.
@@ -154,9 +150,8 @@ def _keys_of_arrow(distinct: Any) -> Keys:
     kind = distinct.type
     if pa.types.is_floating(kind):
         return _as_keys(map(_key, distinct.to_numpy(zero_copy_only=False)))  # each of its own width
-    if pa.types.is_timestamp(kind):  # Python has no nanoseconds
-        times = distinct.cast(pa.int64()).to_pylist()
-        return _as_keys(_key(None if time is None else _time_text(time * _NANOSECONDS[kind.unit])) for time in times)
+    if pa.types.is_temporal(kind):
+        return _as_keys(_UNFIT_KEY if there else _NO_KEY for there in distinct.is_valid().to_pylist())
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return _as_keys(map(_key, distinct.to_pylist()))
     keys = _digests([text or b"" for text in distinct.cast(pa.large_binary()).to_pylist()])
@@ -197,7 +192,7 @@ rows that belong to nobody.
     if (low == 1).any():
         raise InvalidDataError(
             f"{told} contains a value that is not an identifier; identifiers are text, whole numbers (as floats "
-            "below 2^53), bytes, UUIDs or dates."
+            "below 2^53), bytes or UUIDs. Write dates as text."
         )
 
 
@@ -242,13 +237,6 @@ def _text(value: Any) -> str | None:
         return _text_of_bytes(bytes(value))
     if isinstance(value, UUID):
         return str(value)
-    if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else _time_text(int(value.astype("M8[ns]").astype(np.int64)))
-    if isinstance(value, datetime):
-        naive = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
-        return _time_text((naive - _EPOCH) // timedelta(microseconds=1) * 1000)
-    if isinstance(value, date):
-        return value.isoformat()
     raise _UnfitError
 
 
@@ -298,44 +286,22 @@ def _number_text(value: Any) -> str | None:
     return _text(int(value))
 
 
-def _time_text(nanoseconds: int) -> str:
-    """Return a time since 1970 as ISO text; at midnight that of the day alone.
-
-    >>> _time_text(0), _time_text(1_500_000_000)
-    ('1970-01-01', '1970-01-01 00:00:01.5')
-    """
-    seconds, rest = divmod(nanoseconds, 10**9)
-    try:
-        moment = _EPOCH + timedelta(seconds=seconds)
-    except OverflowError:  # beyond the calendar of Python
-        return f"{nanoseconds} ns"
-    if rest == 0 and moment.time() == datetime.min.time():
-        return moment.date().isoformat()
-    return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{rest:09d}".rstrip("0") if rest else "")
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Grouping:
-    """Where the rows of every person are.
+    """The rows of every person.
 
     Parameters
     ----------
-    places : ndarray of int64, optional
-        The place of every row, person after person, and of one person in the order in which they came; None where they
-        lie so.
+    order : ndarray of int64, optional
+        The rows, person after person, and those of one person in the order in which they came; None where they lie so.
     starts : ndarray of int64
-        Where in that order the rows of every person begin; its last entry is the number of rows.
+        The place in that order where the rows of every person begin; its last entry is the number of rows.
     keys : ndarray of uint64, of shape (privacy units, 2)
     """
 
-    places: NDArray[np.int64] | None
+    order: NDArray[np.integer[Any]] | None
     starts: NDArray[np.int64]
     keys: Keys
-
-    @functools.cached_property
-    def order(self) -> NDArray[np.int64] | None:
-        """The rows, person after person; None where they lie so."""
-        return None if self.places is None else _inverse(self.places)
 
     def blocks(
         self,
@@ -350,9 +316,9 @@ class Grouping:
         pick : callable
             Takes a slice or an array of positions, and returns these rows.
         limit : int
-            How much fills a batch, which ends with the person that fills it: so no small one is left at the end.
+            Size of a full batch, which ends with the person that fills it: so no small one is left at the end.
         weights : ndarray of int64, optional
-            How much every row adds to that; 1 by default.
+            Size of every row; 1 by default.
         """
         filled = self.starts
         if weights is not None:
@@ -373,21 +339,14 @@ def grouped(codes: Codes, keys: Keys) -> Grouping:
     Examples
     --------
     >>> grouping = grouped(np.array([0, 1, 0]), np.zeros((2, 2), np.uint64))
-    >>> grouping.places.tolist(), grouping.order.tolist(), grouping.starts.tolist()
-    ([0, 2, 1], [0, 2, 1], [0, 2, 3])
+    >>> grouping.order.tolist(), grouping.starts.tolist()
+    ([0, 2, 1], [0, 2, 3])
     """
     # A sparse matrix with one entry a row, turned on its side, is a counting sort.
     entries = np.ones(codes.size, dtype=np.int8), codes, np.arange(codes.size + 1)
     by_unit = scipy.sparse.csr_array(entries, shape=(codes.size, len(keys))).tocsc()
     in_order = not (codes[1:] < codes[:-1]).any()
-    return Grouping(None if in_order else _inverse(by_unit.indices), by_unit.indptr.astype(np.int64), keys)
-
-
-def _inverse(permutation: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Return where every number stands in a permutation."""
-    inverse = np.empty(permutation.size, dtype=np.int64)
-    inverse[permutation] = np.arange(permutation.size)
-    return inverse
+    return Grouping(None if in_order else by_unit.indices, by_unit.indptr.astype(np.int64), keys)
 
 
 def grouped_by_key(row_keys: Keys) -> Grouping:
@@ -404,11 +363,6 @@ def grouped_by_key(row_keys: Keys) -> Grouping:
     if (same_half & (ordered[1:, 1] != ordered[:-1, 1])).any():  # two privacy units share half of their key
         order = np.lexsort((row_keys[:, 1], row_keys[:, 0]))
         ordered = row_keys[order]
-    starts = run_starts(ordered)
-    return Grouping(_inverse(order), np.append(starts, len(row_keys)), ordered[starts])
-
-
-def run_starts(row_keys: Keys) -> NDArray[np.int64]:
-    """Return where rows begin that belong to another person than the row before."""
-    changes = (row_keys[1:] != row_keys[:-1]).any(axis=1)
-    return np.flatnonzero(np.concatenate([np.ones(min(1, len(row_keys)), np.bool_), changes]))
+    changes = (ordered[1:] != ordered[:-1]).any(axis=1)
+    starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(ordered)), np.bool_), changes]))
+    return Grouping(order, np.append(starts, len(row_keys)), ordered[starts])

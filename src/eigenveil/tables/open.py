@@ -2,30 +2,74 @@
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
 
-from ..errors import InvalidDataError, InvalidParameterError, one_of, own_words
+from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, one_of, own_words
 from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
-from .base import Columns, Source, choose_columns, text_format, tracked_batches, with_names
+from .base import PARQUET, Columns, Engine, EngineSource, Source, choose_columns, tracked_batches, with_names
 from .dask import DASK
 from .encoder import Categories, Declared
-from .engines import PARQUET, Engine, EngineFiles, EngineSource
 from .files import open_files, suffix_of
 from .frames import TableSource, held
 from .privacy_units import IDS_NEED_MEMORY, MEMORY, UnitTable, unit_and_ids
 from .schema import Schema
 from .spark import SPARK
 from .sql import SQL
+from .text import DEFAULT_FORMAT, check_header, text_format
 
 # A further engine is one more name here.
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (DASK, SPARK, SQL)}
+
+
+@dataclass(frozen=True)
+class EngineFiles:
+    """Files that an engine will read once it is declared what is in them: a file of text has no other types.
+
+    Attributes
+    ----------
+    engine : Engine
+        Who reads them.
+    places : tuple of str
+        Paths, patterns or addresses.
+    suffix : str
+        The end of their names.
+    """
+
+    engine: Engine
+    places: tuple[str, ...]
+    suffix: str
+
+    @property
+    def typed(self) -> bool:
+        """Whether their columns have types of their own."""
+        return self.suffix == PARQUET
+
+    def read(self, declared: Declared) -> Any:
+        """Return the collection of their rows."""
+        engine = self.engine
+        try:
+            collection = engine.reads[self.suffix](list(self.places), declared)
+        except (EigenveilError, MemoryError):
+            raise
+        except ImportError:
+            raise EngineError(
+                f"The engine {engine.title} is not installed; run pip install 'eigenveil[{engine.name}]'."
+            ) from None
+        except Exception:  # whatever a reader says may quote a cell
+            raise InvalidDataError(
+                f"{engine.title} cannot read the files: they are damaged, of another kind, or no parts of one table."
+            ) from None
+        if not self.typed:
+            check_header(list(collection.columns), self.places[0], declared.named)
+        return collection
 
 
 def on_engine(data: Any) -> bool:
@@ -72,25 +116,23 @@ def open_with_engine(paths: Sequence[str | os.PathLike[str]], engine: str) -> En
     readers = tuple(name for name, one in ENGINES.items() if one.reads)
     chosen = ENGINES[one_of("engine", engine, readers)]
     places = tuple(os.fspath(path) for path in paths)
-    suffixes = {_suffix(place, chosen.reads) for place in places}
+    suffixes = set()
+    for place in places:
+        suffix = suffix_of(place.rstrip("/"), chosen.reads)
+        local = "://" not in place
+        if suffix is None and not (local and Path(place).is_dir()):
+            raise InvalidDataError(
+                f"{place} is of no kind that this engine reads; its name must end in {', '.join(chosen.reads)}."
+            )
+        if local and not (Path(place).exists() or glob.glob(place)):
+            raise InvalidDataError(f"There is no file {place}; check the path.")
+        suffixes.add(suffix or PARQUET)  # what is in a directory whose name does not tell
     if len({chosen.reads[suffix] for suffix in suffixes}) != 1:
         raise InvalidDataError(
             "An engine needs at least one file, and files of one kind; their names must end in "
             f"{', '.join(chosen.reads)}."
         )
     return EngineFiles(chosen, places, suffixes.pop())
-
-
-def _suffix(place: str, suffixes: Iterable[str]) -> str:
-    suffix = suffix_of(place.rstrip("/"), suffixes)
-    local = "://" not in place
-    if suffix is None and not (local and Path(place).is_dir()):
-        raise InvalidDataError(
-            f"{place} is of no kind that this engine reads; its name must end in {', '.join(suffixes)}."
-        )
-    if local and not (Path(place).exists() or glob.glob(place)):
-        raise InvalidDataError(f"There is no file {place}; check the path.")
-    return suffix or PARQUET  # what is in a directory whose name does not tell
 
 
 @own_words
@@ -141,8 +183,7 @@ def open_source(data: Any, columns: Columns = None) -> Source:
         NumPy, SciPy sparse (any format), any frame that narwhals knows (pandas, Polars, PyArrow, ...), collections
         of the engines in `eigenveil.tables.open.ENGINES`, or files of the formats in
         `eigenveil.tables.files.FORMATS`. Several paths are the parts of one table. Also what comes in parts: DuckDB
-        relations, data sets of Hugging Face, Arrow record-batch readers, iterators of pandas chunks; the last two can
-        be read once.
+        relations, Arrow record-batch readers, iterators of pandas chunks; the last two can be read once.
     columns : list of str or int, optional
         The columns to read, in this order: names, or positions where the columns have no names. JSON lines need them,
         or a schema: their keys are part of the rows.
@@ -201,7 +242,7 @@ def open_table(
         Bytes that rows may take while they are sorted by person, beside one batch; what is more goes to a temporary
         file without a name.
     **text
-        `delimiter`, `decimal` and `encoding` of files of text; see `eigenveil.tables.base.TextFormat`.
+        `delimiter`, `decimal` and `encoding` of files of text; see `eigenveil.tables.text.TextFormat`.
 
     Returns
     -------
@@ -233,7 +274,7 @@ def open_table(
         opened: Source = data
         return opened
     parts = open_files(data, declared, format_of_text)
-    if parts is None and not format_of_text.is_default:
+    if parts is None and format_of_text != DEFAULT_FORMAT:
         raise InvalidParameterError("delimiter, decimal and encoding are for files of text; leave them out.")
     on_engine = open_on_engine(data, declared) if parts is None else None
     if on_engine is not None:

@@ -2,15 +2,14 @@
 
 The file on disk has no name: nobody else can open it, and it is gone when it is closed and when the process ends,
 however that ends. Rows lie in it by the first bits of the key of their person, so that a part of it holds whole
-privacy units; parts that are too large for memory are parted again by further bits.
+privacy units; each part must fit into memory.
 """
 
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from hashlib import blake2b
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -23,35 +22,18 @@ from ..moments.counts import KeySet
 from ..moments.kernels import in_one_piece, put_rows
 from ..moments.units import Blocks, side_by_side
 from . import arrays
-from .base import FileReader, Reader, batch_rows, choose_columns
+from .base import Reader, batch_rows, choose_columns
 from .encoder import Declared
 from .frames import TableSource
-from .identifiers import Codes, Grouping, Keys, check_keys, grouped, grouped_by_key, keys_of, run_starts
+from .identifiers import Codes, Grouping, Keys, check_keys, grouped, grouped_by_key, keys_of
 from .schema import Schema
 
 Records = NDArray[np.uint64]
 
-_BITS = 6  # of a key, by which rows are parted in one step
-_MOST_LEVELS = 64 // _BITS
+_BITS = 8  # the first ones of a key, by which rows are parted on disk
 TOO_MANY_ROWS = (
-    "The rows of one person do not fit into the memory that is allowed; allow more by memory= of open_table."
+    "The rows of some persons do not fit into the memory that is allowed; allow more by memory= of open_table."
 )
-
-
-@dataclass
-class _Part:
-    """Rows whose keys begin with the same bits: where they lie in the file, or the parts that they are parted into."""
-
-    level: int  # which bits of the key part it further
-    pieces: list[tuple[int, int]] = field(default_factory=list)  # offset and number of rows
-    parts: "list[_Part] | None" = None
-
-    @property
-    def n_rows(self) -> int:
-        return sum(n_rows for _, n_rows in self.pieces)
-
-    def fresh(self) -> "list[_Part]":
-        return [_Part(self.level + 1) for _ in range(2**_BITS)]
 
 
 class Spill:
@@ -82,7 +64,7 @@ class Spill:
         self._n_waiting = 0
         self._whole: tuple[Grouping, Records] | None = None
         self._file: Any = None
-        self._root = _Part(1)
+        self._parts: list[list[tuple[int, int]]] = [[] for _ in range(2**_BITS)]  # offsets and numbers of rows
         self._closed = False
 
     @property
@@ -98,12 +80,12 @@ class Spill:
                 "identifiers."
             )
         start = 0
-        while start < len(rows):
+        while start < rows.shape[0]:
             if self._n_waiting == self._most_rows:
                 self._flush()
             if not len(self._waiting):
                 self._waiting = self._room(self._most_rows)  # of which no more is used than is written to
-            stop = min(len(rows), start + self._most_rows - self._n_waiting)
+            stop = min(rows.shape[0], start + self._most_rows - self._n_waiting)
             records = self._waiting[self._n_waiting : self._n_waiting + stop - start]
             records[:, :2], _rows(records)[...] = row_keys[start:stop], rows[start:stop]
             self._n_waiting += stop - start
@@ -116,38 +98,23 @@ class Spill:
         if self.on_disk:
             self._flush()
             self._waiting = self._room(0)
-            yield from self._blocks_of(self._root, step)
+            for pieces in self._parts:
+                records = self._read(pieces)
+                yield from grouped_by_key(records[:, :2]).blocks(_rows(records).__getitem__, step)
             return
         if self._whole is None:
             records = self._waiting[: self._n_waiting]
-            grouping, whole = grouped_by_key(records[:, :2]), self._room(self._n_waiting)
-            whole[grouping.places] = records
-            self._whole = replace(grouping, places=None), whole
+            grouping = grouped_by_key(records[:, :2])
+            self._whole = replace(grouping, order=None), records[grouping.order]
             self._waiting, self._n_waiting = self._room(0), 0
         grouping, records = self._whole
-        yield from grouping.blocks(lambda where: _rows(records[where]), step)
+        yield from grouping.blocks(_rows(records).__getitem__, step)
 
     def close(self) -> None:
         """Forget all rows."""
         self._closed, self._waiting, self._n_waiting, self._whole = True, self._room(0), 0, None
         if self._file is not None:
             self._file.close()
-
-    def _blocks_of(self, part: _Part, step: int) -> Iterator[Blocks]:
-        if part.n_rows > self._most_rows:
-            self._part(part)
-        if part.parts is not None:
-            for one in part.parts:
-                yield from self._blocks_of(one, step)
-        elif part.pieces:
-            yield from self._sorted(part, step)
-
-    def _sorted(self, part: _Part, step: int) -> Iterator[Blocks]:
-        records, start = self._room(part.n_rows), 0
-        for offset, n_rows in part.pieces:
-            self._read(offset, records[start : start + n_rows])
-            start += n_rows
-        yield from grouped_by_key(records[:, :2]).blocks(lambda where: _rows(records[where]), step)
 
     def _flush(self) -> None:
         if not self._n_waiting:
@@ -156,43 +123,31 @@ class Spill:
             with _told():
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115
             weakref.finalize(self, self._file.close)
-            self._root.parts = self._root.fresh()
-        self._write(self._waiting[: self._n_waiting], self._root.level, self._root.parts or [])
-        self._n_waiting = 0
-
-    def _part(self, part: _Part) -> None:
-        """Part rows by further bits of their keys; the room that they had in the file is not used again."""
-        first: Keys | None = None
-        several, parts = False, part.fresh()
-        for offset, n_rows in part.pieces:
-            for start in range(0, n_rows, self._most_rows):
-                records = self._room(min(self._most_rows, n_rows - start))
-                self._read(offset + 8 * self._width * start, records)
-                first = records[0, :2].copy() if first is None else first
-                several = several or bool((records[:, :2] != first).any())
-                self._write(records, part.level, parts)
-        if not several or part.level == _MOST_LEVELS:
-            raise InvalidDataError(TOO_MANY_ROWS)
-        part.pieces, part.parts = [], parts  # at the end: broken off midway, the part is as it was
-
-    def _write(self, records: Records, level: int, parts: list[_Part]) -> None:
-        """Append rows to the parts that the bits of this level name."""
-        shift = np.uint64(64 - _BITS * level)
-        which = ((records[:, 0] >> shift) & np.uint64(2**_BITS - 1)).astype(np.uint8)
+        records = self._waiting[: self._n_waiting]
+        which = (records[:, 0] >> np.uint64(64 - _BITS)).astype(np.int64)
         counts = np.bincount(which, minlength=2**_BITS)
         with _told():
             offset = self._file.seek(0, 2)
             self._file.write(records[np.argsort(which, kind="stable")].data.cast("B"))
-        for one, count in zip(parts, counts.tolist(), strict=True):
+        for pieces, count in zip(self._parts, counts.tolist(), strict=True):
             if count:
-                one.pieces.append((offset, count))
+                pieces.append((offset, count))
             offset += 8 * self._width * count
+        self._n_waiting = 0
 
-    def _read(self, offset: int, records: Records) -> None:
-        with _told():
-            self._file.seek(offset)
-            if self._file.readinto(records.data.cast("B")) != records.nbytes:
-                raise OSError
+    def _read(self, pieces: list[tuple[int, int]]) -> Records:
+        """Return the rows of one part of the file."""
+        n_rows = sum(count for _, count in pieces)
+        if n_rows > self._most_rows:
+            raise InvalidDataError(TOO_MANY_ROWS)
+        records, start = self._room(n_rows), 0
+        for offset, count in pieces:
+            with _told():
+                self._file.seek(offset)
+                if self._file.readinto(records[start : start + count].data.cast("B")) != 8 * self._width * count:
+                    raise OSError
+            start += count
+        return records
 
     def _room(self, n_rows: int) -> Records:
         return np.empty((n_rows, self._width), dtype=np.uint64)
@@ -215,19 +170,10 @@ def _told() -> Iterator[None]:
 
 MEMORY = 2**30
 """Bytes that rows may take while they are sorted by person, unless `memory` says otherwise."""
+PARTITION_MEMORY = 2**28
+"""The same for the rows of one partition on an engine, of which a worker may hold several."""
 _LEAST_MEMORY = 2**16
 IDS_NEED_MEMORY = "A list of identifiers needs data in memory. Give the name of the column of the privacy unit instead."
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RowKeys:
-    """The key of the person of every row, where they were made before; errors call their column as `told`."""
-
-    keys: Keys
-    told: str
-
-    def __len__(self) -> int:
-        return len(self.keys)
 
 
 class UnitTable(TableSource):
@@ -239,7 +185,7 @@ class UnitTable(TableSource):
         At least one.
     declared : Declared
         Which columns to read, and which of them identifies the privacy unit.
-    ids : ndarray, list, narwhals Series or RowKeys, optional
+    ids : ndarray, list or narwhals Series, optional
         The identifier of every row, where they are beside the table, which is then held in memory.
     memory : int
         Bytes to sort rows in.
@@ -265,7 +211,6 @@ class UnitTable(TableSource):
         self._grouping: Grouping | None = None
         self._rows: NDArray[np.float64] | None = None
         self._spill: Spill | None = None
-        self._clustered: bytes | None = None
 
     def close(self) -> None:
         """Forget what was kept of the rows, in memory or on disk; a table that is gone is closed by itself."""
@@ -284,49 +229,45 @@ class UnitTable(TableSource):
 
     def _blocks(self) -> Iterator[Blocks]:
         # A generator, so that all that is raised here is raised where batches are read.
-        yield from self._whole_units(batch_rows(self.n_features))
-
-    def _whole_units(self, step: int) -> Iterator[Blocks]:
+        step = batch_rows(self.n_features)
         if self._held is not None:
-            return self._held_blocks(self._held, step)
-        if (
-            self._spill is None
-            and self._clustered is None
-            and all(isinstance(part, FileReader) for part in self._parts)
-        ):
-            self._clustered = self._order_of_units()
-        if self._clustered is not None:
-            return self._streamed(step, self._clustered)
+            yield from self._held_blocks(self._held, step)
+            return
         if self._spill is None:
-            self._spill = self._spilled(step)
-        return self._spill.blocks(step)
+            self._spill = spilled(self._encoded(step), self.n_features, self._memory)
+        yield from self._spill.blocks(step)
 
     # Held in memory.
 
     def _held_blocks(self, part: Any, step: int) -> Iterator[Blocks]:
         grouping = self._held_grouping(part) if self._grouping is None else self._grouping
-        pick, (limit, weights) = part.picker(self._encoder), part.batch_limit(step)
-        if self._rows is None and weights is None:
-            self._rows = self._whole_rows(part, pick, step, grouping.places)
-        # Rows that are held lie unit after unit.
-        self._grouping = grouping if self._rows is None else replace(grouping, places=None)
+        pick = part.picker(self._encoder)
+        if isinstance(part, arrays.SparseReader):
+            self._grouping = grouping
+            return grouping.blocks(pick, arrays.SPARSE_BATCH_ENTRIES, part.entries)
         if self._rows is None:
-            return grouping.blocks(pick, limit, weights)
+            self._rows = self._whole_rows(part, pick, step, grouping.order)
+        # Rows that are held lie unit after unit.
+        self._grouping = grouping if self._rows is None else replace(grouping, order=None)
+        if self._rows is None:
+            return grouping.blocks(pick, step)
         return self._grouping.blocks(self._rows.__getitem__, arrays.view_rows(*self._rows.shape))
 
     def _whole_rows(
-        self, part: Any, pick: Callable[[Any], Any], step: int, places: NDArray[np.int64] | None
+        self, part: Any, pick: Callable[[Any], Any], step: int, order: NDArray[np.integer[Any]] | None
     ) -> NDArray[np.float64] | None:
         """Return all rows, unit after unit: as they lie, or as a copy; None where that would be too large."""
         n_rows, columns, plain = part.n_rows_hint, self._encoder.columns, self._encoder.plain
-        if places is None and n_rows and not part.by_column and plain and list(columns) == list(part.columns):
+        if order is None and n_rows and not part.by_column and plain and list(columns) == list(part.columns):
             whole = next(part.read(columns, n_rows))
             if in_one_piece(whole):
                 return np.asarray(whole)
         if 8 * self.n_features * n_rows > self._memory:
             return None
         # Every reading would collect rows that lie scattered, which takes longer than one whole copy.
-        rows, places = np.empty((n_rows, self.n_features)), np.arange(n_rows) if places is None else places
+        rows, places = np.empty((n_rows, self.n_features)), np.arange(n_rows)
+        if order is not None:
+            places[order] = np.arange(n_rows)
         size = max(1, arrays.view_rows(*rows.shape)) if plain else step
         parts = (slice(start, start + size) for start in range(0, n_rows, size))
 
@@ -338,9 +279,6 @@ class UnitTable(TableSource):
         return rows
 
     def _held_grouping(self, part: Any) -> Grouping:
-        if isinstance(self._ids, RowKeys):
-            check_keys(self._ids.keys, self._ids.told)
-            return grouped_by_key(self._ids.keys)
         if self._ids is not None:
             return grouped(*_checked_keys(self._ids, "The array of identifiers"))
         return grouped(*_checked_keys(part.column(self._privacy_unit), self._told(part)))
@@ -350,101 +288,25 @@ class UnitTable(TableSource):
     def _told(self, part: Reader) -> str:
         return f"The column {quoted(self._privacy_unit)} of {part.where}"
 
-    def _identified(self, step: int, columns: Sequence[Any]) -> Iterator[tuple[Codes, Keys, Any, Reader]]:
-        """Yield the privacy units of the rows of every batch, and the batch without their column."""
-        for part in self._parts:
-            for batch in part.read([*columns, self._privacy_unit], step):
-                ids, rest = _split(batch, self._privacy_unit)
-                yield *_checked_keys(ids, self._told(part)), rest, part
-
     def _encoded(self, step: int) -> Iterator[tuple[Keys, Any]]:
-        for codes, keys, batch, part in self._identified(step, self._encoder.columns):
-            yield keys[codes], self._encoder.rows(batch, part.where)
-
-    def _order_of_units(self) -> bytes | None:
-        """Return a digest of the privacy units in their order, or None unless the rows of each lie together."""
-        seen, order = KeySet(), UnitOrder()
-        for codes, keys, _, _ in self._identified(batch_rows(1), []):
-            if not seen.add(order.add(keys[codes])) or seen.nbytes > self._memory:
-                return None
-        return order.digest()
-
-    def _streamed(self, step: int, expected: bytes) -> Iterator[Blocks]:
-        order = UnitOrder()
-        yield from clustered_blocks(self._encoded(step), order.add, self._memory)
-        if order.digest() != expected:
-            raise InvalidDataError(f"{self._parts[0].where} was changed while it was read; read it again.")
-
-    def _spilled(self, step: int) -> Spill:
-        spill = Spill(self.n_features, self._memory)
-        try:
-            for row_keys, rows in self._encoded(step):
-                spill.add(row_keys, rows)
-        except BaseException:
-            spill.close()
-            raise
-        return spill
+        """Yield the key of the privacy unit of every row of a batch, and the rows."""
+        for part in self._parts:
+            for batch in part.read([*self._encoder.columns, self._privacy_unit], step):
+                ids, rest = _split(batch, self._privacy_unit)
+                codes, keys = _checked_keys(ids, self._told(part))
+                yield keys[codes], self._encoder.rows(rest, part.where)
 
 
-class UnitOrder:
-    """The privacy units that rows belong to, one after the other."""
-
-    def __init__(self) -> None:
-        self._last: Keys | None = None
-        self._hash = blake2b()
-
-    def add(self, row_keys: Keys) -> Keys:
-        """Take the keys of further rows, and return those of the privacy units that begin with them."""
-        starts = run_starts(row_keys)
-        if self._last is not None and starts.size and (row_keys[0] == self._last).all():
-            starts = starts[1:]
-        if len(row_keys):
-            self._last = row_keys[-1].copy()
-        begun = row_keys[starts]
-        self._hash.update(begun.tobytes())
-        return begun
-
-    def digest(self) -> bytes:
-        """Return what stands for all of them in their order."""
-        return self._hash.digest()
-
-
-def clustered_blocks(
-    batches: Iterator[tuple[Keys, Any]], begin: Callable[[Keys], Any], memory: int
-) -> Iterator[Blocks]:
-    """Yield batches of whole privacy units from rows that lie person after person; only the last person is held back.
-
-    Parameters
-    ----------
-    batches : iterator
-        The key of the person of every row, and the rows.
-    begin : callable
-        Takes the keys of the rows of every batch; it sees to it that nobody comes twice.
-    memory : int
-        Bytes that the rows of one person may take.
-    """
-    waiting: list[Any] = []
-    open_key: Keys | None = None
-    for row_keys, rows in batches:
-        begin(row_keys)
-        starts = run_starts(row_keys)
-        last = int(starts[-1])
-        same = open_key is not None and bool((row_keys[0] == open_key).all())
-        if last or (waiting and not same):  # somebody is complete
-            whole = _stacked([*waiting, rows[:last]])
-            before = sum(piece.shape[0] for piece in waiting)
-            first = starts[1 if same else 0 : -1] + before
-            keys = row_keys[starts[1 if same else 0 : -1]]
-            if waiting and open_key is not None:
-                first, keys = np.append(0, first), np.concatenate([open_key[None], keys])
-            yield Blocks(whole, first, keys)
-            waiting = []
-        waiting.append(rows[last:].copy())  # a view would hold all rows of the batch
-        open_key = row_keys[-1].copy()
-        if sum(8 * piece.shape[0] * piece.shape[1] for piece in waiting) > memory:
-            raise InvalidDataError(TOO_MANY_ROWS)
-    if waiting and open_key is not None:
-        yield Blocks(_stacked(waiting), np.zeros(1, dtype=np.int64), open_key[None])
+def spilled(batches: Iterable[tuple[Keys, Any]], n_features: int, memory: int) -> Spill:
+    """Return the rows of batches, each with the key of its privacy unit, ready to be read unit by unit."""
+    spill = Spill(n_features, memory)
+    try:
+        for row_keys, rows in batches:
+            spill.add(row_keys, rows)
+    except BaseException:
+        spill.close()
+        raise
+    return spill
 
 
 def unit_and_ids(privacy_unit: Any, schema: Schema | None) -> tuple[Any, Any]:
@@ -495,9 +357,3 @@ def _split(batch: Any, privacy_unit: Any) -> tuple[Any, Any]:
     import narwhals as nw
 
     return nw.from_native(batch, eager_only=True).get_column(privacy_unit), batch
-
-
-def _stacked(pieces: Sequence[Any]) -> Any:
-    if any(map(scipy.sparse.issparse, pieces)):
-        return scipy.sparse.vstack(pieces, format="csr")
-    return np.concatenate(pieces)

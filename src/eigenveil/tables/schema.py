@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
@@ -97,12 +97,14 @@ class Column:
             empty = value is None or (isinstance(value, tuple) and not value)  # NumPy's numbers compare with no tuple
             if not empty and key not in _MEANT[self.kind]:
                 raise self._wrong(f"is of kind {self.kind}, which has no {key}; leave {key} out")
-        for key, value in {
-            "categories": self._labels(),
-            "unit": self._unit(),
-            "range": self._range(),
-            "scale": None if self.scale is None else self._positive("scale", self.scale),
-        }.items():
+        scale, unit = self.scale, None if self.unit is None else str(self.unit)
+        if scale is not None:
+            scale = self._number("scale", scale)
+            if scale <= 0:
+                raise self._wrong("needs a number above 0 as scale")
+        if self.kind == "date" and unit is not None and unit not in DATE_UNITS:
+            raise self._wrong(f"must have one of the units {', '.join(DATE_UNITS)}{nearest(unit, DATE_UNITS)}")
+        for key, value in {"categories": self._labels(), "unit": unit, "range": self._range(), "scale": scale}.items():
             object.__setattr__(self, key, value)
         if self.range is not None and self.scale is not None:
             raise self._wrong("has both a range and a scale; leave out scale")
@@ -245,12 +247,6 @@ class Column:
             raise self._wrong("has two categories that are the same value, such as 1 and 1.0; leave out one")
         return labels
 
-    def _unit(self) -> str | None:
-        unit = None if self.unit is None else str(self.unit)
-        if self.kind == "date" and unit is not None and unit not in DATE_UNITS:
-            raise self._wrong(f"must have one of the units {', '.join(DATE_UNITS)}{nearest(unit, DATE_UNITS)}")
-        return unit
-
     def _range(self) -> tuple[Any, Any] | None:
         if self.range is None:
             return None
@@ -290,12 +286,6 @@ class Column:
         if not math.isfinite(number):
             words = f" or {MIDDLE} or {INDICATOR}" if key == "missing" else ""
             raise self._wrong(f"needs a finite number{words} as {key}")
-        return number
-
-    def _positive(self, key: str, value: Any) -> float:
-        number = self._number(key, value)
-        if number <= 0:
-            raise self._wrong(f"needs a number above 0 as {key}")
         return number
 
     def _date(self, key: str, value: Any) -> str:
@@ -399,89 +389,28 @@ _DRAFT_HEAD = """\
 """
 
 
-def read_yaml(path: Path) -> Any:
-    """Return mappings, lists and text from a file; no sentence quotes what stands in it."""
+def _built(events: Iterator[Any], event: Any, depth: int) -> Any:
+    """Return the mapping, list or text that begins with an event of YAML."""
     import yaml
 
-    content = read_bounded(path, "The schema", InvalidParameterError)
-    try:
-        return _built(yaml.parse(content.decode("utf-8"), Loader=yaml.SafeLoader))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" near line {mark.line + 1}"
-    raise InvalidParameterError(f"The schema is not valid YAML{where}; check indentation and quotes.")
-
-
-def _built(events: Any) -> Any:
-    """Return the one document that a stream of YAML events holds."""
-    import yaml
-
-    found: list[Any] = []  # documents, of which there must be one
-    stack: list[Any] = [found]
-    keys: list[Any] = [None]  # for every open mapping the key that waits for its value
-    for event in events:
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None):
-            raise InvalidParameterError("A schema has no tags, anchors or aliases; write everything out.")
-        if isinstance(event, yaml.CollectionEndEvent):
-            stack.pop()
-            keys.pop()
-            continue
-        if isinstance(event, yaml.MappingStartEvent):
-            value: Any = {}
-        elif isinstance(event, yaml.SequenceStartEvent):
-            value = []
-        elif isinstance(event, yaml.ScalarEvent):
-            value = None if event.style is None and event.value in _BLANKS else event.value
-        else:
-            continue
-        _put(stack[-1], keys, value, event.value if isinstance(event, yaml.ScalarEvent) else None)
-        if isinstance(value, dict | list):
-            stack.append(value)
-            keys.append(None)
-        if len(stack) > _DEEPEST:
-            raise InvalidParameterError("The schema is nested too deeply.")
-    if len(found) != 1:
-        raise InvalidParameterError("A schema is one YAML document.")
-    return found[0]
-
-
-def _put(parent: Any, keys: list[Any], value: Any, text: str | None) -> None:
-    """Add a value to the collection it stands in, or keep it as the key of the next one."""
-    if isinstance(parent, list):
-        parent.append(value)
-    elif keys[-1] is not None:
-        parent[keys[-1]] = value
-        keys[-1] = None
-    elif text is None or text in parent:
-        raise InvalidParameterError("A key of the schema occurs twice or is not text.")
-    else:
-        keys[-1] = text
-
-
-def written(content: Mapping[str, Any]) -> str:
-    """Return the text of what `Schema.to_dict` says; keys that could be filled in stand there blank, with a comment."""
-    about = ("version", "table", "period", "declared_by", "declared_on")
-    lines = [f"{key}: {_scalar(content.get(key))}".rstrip() for key in about]
-    lines.append("columns:")
-    draft = content.get("draft", False)
-    comments = dict(_COMMENTS)  # each once: a table may be wide
-    for column in content["columns"]:
-        entries = {key: value for key, value in column.items() if key != "name"}
-        lines.append(f"  {_scalar(column['name'])}:")
-        asked = [key for key in _ASKED.get(entries["kind"], ()) if not (key == "range" and "scale" in entries)]
-        for key in dict.fromkeys(("kind", *asked, *entries)):
-            value = entries.get(key)
-            comment = comments.pop(key, "")
-            if key == "kind" and (draft or value == "ignored"):
-                reason = _REASONS.get(str(value), "") if draft else _UNUSED
-                comment = _IDENTIFIES if value == "ignored" and identifies(column["name"]) else reason
-            lines.append(f"    {key}: {_flow(value)}".rstrip() + (f"  # {comment}" if comment else ""))
-    head = _DRAFT + _HEAD + _DRAFT_HEAD if draft else _HEAD
-    return head + "\n".join(lines) + "\n"
-
-
-def _flow(value: Any) -> str:
-    return f"[{', '.join(map(_scalar, value))}]" if isinstance(value, list) else _scalar(value)
+    if getattr(event, "anchor", None) or getattr(event, "tag", None):  # an alias has an anchor, too
+        raise InvalidParameterError("A schema has no tags, anchors or aliases; write everything out.")
+    if isinstance(event, yaml.ScalarEvent):
+        return None if event.style is None and event.value in _BLANKS else event.value
+    if depth == _DEEPEST:
+        raise InvalidParameterError("The schema is nested too deeply.")
+    if isinstance(event, yaml.SequenceStartEvent):
+        items: list[Any] = []
+        while not isinstance(event := next(events), yaml.SequenceEndEvent):
+            items.append(_built(events, event, depth + 1))
+        return items
+    content: dict[str, Any] = {}
+    while not isinstance(event := next(events), yaml.MappingEndEvent):
+        if not isinstance(event, yaml.ScalarEvent) or event.value in content:
+            raise InvalidParameterError("A key of the schema occurs twice or is not text.")
+        key = event.value
+        content[key] = _built(events, next(events), depth + 1)
+    return content
 
 
 def _scalar(value: Any) -> str:
@@ -502,7 +431,8 @@ def _scalar(value: Any) -> str:
 
 VERSION = 1
 """Of the file. A key may be added; none ever changes its meaning under the same number."""
-_KEYS = ("draft", "version", "table", "period", "declared_by", "declared_on", "columns")
+_ABOUT = ("version", "table", "period", "declared_by", "declared_on")
+_KEYS = ("draft", *_ABOUT, "columns")
 
 
 @dataclass(frozen=True)
@@ -561,7 +491,12 @@ class Schema:
             raise InvalidParameterError("The schema has more than one column of kind privacy_unit; leave one.")
         for key in ("declared_by", "table", "period"):
             object.__setattr__(self, key, None if getattr(self, key) is None else str(getattr(self, key)))
-        object.__setattr__(self, "declared_on", _day(self.declared_on))
+        day: Any = self.declared_on
+        try:
+            day = day if day is None or isinstance(day, date) else date.fromisoformat(day)
+        except (TypeError, ValueError):
+            raise InvalidParameterError("declared_on must be an ISO date, such as 2026-01-31.") from None
+        object.__setattr__(self, "declared_on", None if day is None else day.isoformat())
         object.__setattr__(self, "draft", truth_value("draft", self.draft))
 
     # What it says of the features.
@@ -596,11 +531,6 @@ class Schema:
         if any(pair is None for pair in pairs):
             return None
         return [pair[0] for pair in pairs if pair], [pair[1] for pair in pairs if pair]
-
-    @property
-    def norm(self) -> float:
-        """The longest row by construction, once ranges are mapped to [-1, 1]: every column adds 1 to its square."""
-        return self.longest([1.0] * self.n_features)
 
     def longest(self, reach: Sequence[float]) -> float:
         """Return the norm that no row is beyond whose features reach so far from the middle of their ranges.
@@ -713,15 +643,33 @@ class Schema:
         if not listed:
             raise InvalidParameterError("The key columns of the schema must be a mapping with at least one column.")
         made = (Column.from_dict(str(name), {} if keys is None else keys) for name, keys in listed)
-        about = {key: content.get(key) for key in _KEYS if key not in ("draft", "version", "columns")}
-        return cls(tuple(made), **about, draft=_is_draft(content.get("draft", False)))
+        about = {key: content.get(key) for key in _ABOUT if key != "version"}
+        # A file has text, JSON a truth value.
+        draft = {"true": True, "false": False}.get(str(content.get("draft", False)).lower())
+        if draft is None:
+            raise InvalidParameterError("draft must be true or false; change it to false once every line is checked.")
+        return cls(tuple(made), **about, draft=draft)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a schema from a YAML file."""
+        import yaml
+
         source = given_path(path)
         try:
-            return cls.from_dict(read_yaml(source))
+            content = read_bounded(source, "The schema", InvalidParameterError)
+            events = yaml.parse(content.decode("utf-8"), Loader=yaml.SafeLoader)
+            begun = (event for event in events if isinstance(event, yaml.DocumentStartEvent))
+            documents = [_built(events, next(events), 1) for _ in begun]
+            if len(documents) != 1:
+                raise InvalidParameterError("A schema is one YAML document.")
+            return cls.from_dict(documents[0])
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            mark = getattr(error, "problem_mark", None)
+            where = "" if mark is None else f" near line {mark.line + 1}"
+            raise InvalidParameterError(
+                f"{path}: The schema is not valid YAML{where}; check indentation and quotes."
+            ) from None
         except InvalidParameterError as error:
             raise InvalidParameterError(f"{path}: {error}") from None
 
@@ -739,7 +687,24 @@ class Schema:
 
     def to_yaml(self) -> str:
         """Return the schema as YAML, with blank lines and comments for facts that are not declared."""
-        return written(self.to_dict())
+        content = self.to_dict()
+        lines = [f"{key}: {_scalar(content.get(key))}".rstrip() for key in _ABOUT]
+        lines.append("columns:")
+        comments = dict(_COMMENTS)  # each once: a table may be wide
+        for column in self.columns:
+            entries = column.to_dict()
+            lines.append(f"  {_scalar(column.name)}:")
+            asked = [key for key in _ASKED.get(column.kind, ()) if not (key == "range" and "scale" in entries)]
+            for key in dict.fromkeys(("kind", *asked, *entries)):
+                value = entries.get(key)
+                comment = comments.pop(key, "")
+                if key == "kind" and column.kind == "ignored" and identifies(column.name):
+                    comment = _IDENTIFIES
+                elif key == "kind" and (self.draft or column.kind == "ignored"):
+                    comment = _REASONS.get(column.kind, "") if self.draft else _UNUSED
+                text = f"[{', '.join(map(_scalar, value))}]" if isinstance(value, list) else _scalar(value)
+                lines.append(f"    {key}: {text}".rstrip() + (f"  # {comment}" if comment else ""))
+        return (_DRAFT + _HEAD + _DRAFT_HEAD if self.draft else _HEAD) + "\n".join(lines) + "\n"
 
     @classmethod
     def from_types(cls, types: Mapping[Any, Any]) -> Self:
@@ -788,19 +753,3 @@ def _drafted(name: str, kind: Any) -> Column:
         if isinstance(kind, nw.Date | nw.Datetime):
             return Column(name, "date", missing=MIDDLE)
     return Column(name, "ignored")
-
-
-def _is_draft(value: Any) -> bool:
-    known = {"true": True, "false": False}.get(str(value).lower())  # a file has text, JSON a truth value
-    if known is None:
-        raise InvalidParameterError("draft must be true or false; change it to false once every line is checked.")
-    return known
-
-
-def _day(text: Any) -> str | None:
-    if text is None or isinstance(text, date):
-        return None if text is None else text.isoformat()
-    try:
-        return date.fromisoformat(text).isoformat()
-    except (TypeError, ValueError):
-        raise InvalidParameterError("declared_on must be an ISO date, such as 2026-01-31.") from None

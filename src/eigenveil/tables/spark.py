@@ -9,20 +9,18 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, quoted
 from ..moments.units import Blocks
-from .base import Accumulator
+from .base import PARQUET, Accumulator, Engine, EngineSource, batch_rows, merged, part_of, raise_failure, settled
 from .encoder import Declared, Encoder
-from .engines import PARQUET, Engine, EngineSource, merged, part_of, raise_failure, settled
 from .identifiers import Keys, check_keys, keys_of
-from .privacy_units import MEMORY, UnitOrder, clustered_blocks
+from .privacy_units import PARTITION_MEMORY, spilled
 from .schema import Column
 
 
@@ -78,12 +76,15 @@ KEY = "person"
 
 def with_keys(frame: Any, privacy_unit: str) -> Any:
     """Return a frame with the keys of a column of identifiers in its place, of which some may say that it is none."""
+    import narwhals as nw
     import pandas as pd
     from pyspark.sql.functions import pandas_udf
 
     # By keys: identifiers that are the same to us may differ to Spark, by blanks or by the sign of a zero.
     def digests(ids):  # type: ignore[no-untyped-def]
-        return pd.Series(key_bytes(ids))
+        codes, keys = keys_of(nw.from_native(ids, series_only=True))
+        digests_of = [key.tobytes() for key in keys.astype(">u8")]
+        return pd.Series([digests_of[code] for code in codes])
 
     digests.__annotations__ = {"ids": pd.Series, "return": pd.Series}
     with no_warning_of_pandas():
@@ -98,22 +99,7 @@ def no_warning_of_pandas() -> Iterator[None]:
         yield
 
 
-def key_bytes(ids: Any) -> list[bytes]:
-    """Return the keys of a pandas Series of identifiers as sixteen bytes each."""
-    import narwhals as nw
-
-    codes, keys = keys_of(nw.from_native(ids, series_only=True))
-    digests = [key.tobytes() for key in keys.astype(">u8")]
-    return [digests[code] for code in codes]
-
-
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-
-
-def unit_by_unit(frame: Any, partitions: int) -> Any:
-    """Return the rows with those of every person together, in one partition each and in the order of keys."""
-    # A number that was asked for is kept: without one, Spark may join partitions, and is free to do more.
-    return frame.repartition(partitions, KEY).sortWithinPartitions(KEY)
 
 
 def unit_partitions(frame: Any) -> int:
@@ -131,50 +117,23 @@ def unit_partitions(frame: Any) -> int:
     return int(session.conf.get(_SHUFFLE_PARTITIONS)) if _SHUFFLE_PARTITIONS in asked_for else from_data
 
 
-def blocks_of(batches: Iterable[tuple[Any, Any]], told: str) -> Iterator[Blocks]:
-    """Yield whole privacy units from the Arrow batches of one sorted partition, each with its rows."""
-    return clustered_blocks(((_keys(batch, told), rows) for batch, rows in batches), _Ascending().add, MEMORY)
+def whole_units(batches: Iterable[tuple[Any, Any]], told: str, n_features: int) -> Iterator[Blocks]:
+    """Yield the privacy units of one partition, which has all rows of each, from its Arrow batches and their rows."""
+
+    def keyed() -> Iterator[tuple[Keys, Any]]:
+        for batch, rows in batches:
+            keys = np.frombuffer(b"".join(batch.column(KEY).to_pylist()), dtype=">u8").astype(np.uint64).reshape(-1, 2)
+            check_keys(keys, told)
+            yield keys, rows
+
+    yield from spilled(keyed(), n_features, PARTITION_MEMORY).blocks(batch_rows(n_features))
 
 
-class _Ascending:
-    """Sees to it that keys ascend, so that nobody comes twice."""
-
-    def __init__(self) -> None:
-        self._order = UnitOrder()
-        self._last = np.zeros((1, 2), dtype=np.uint64)
-
-    def add(self, row_keys: Keys) -> None:
-        begun = np.concatenate([self._last, self._order.add(row_keys)])
-        low, high = begun[:-1], begun[1:]
-        ascends = (low[:, 0] < high[:, 0]) | ((low[:, 0] == high[:, 0]) & (low[:, 1] < high[:, 1]))
-        if not ascends.all():
-            raise InvalidDataError("Spark did not sort the rows by person; report this with its version.")
-        self._last = begun[-1:]
-
-
-def _keys(batch: Any, told: str) -> Keys:
-    keys = np.frombuffer(b"".join(batch.column(KEY).to_pylist()), dtype=">u8")
-    keys = keys.astype(np.uint64).reshape(-1, 2)
-    check_keys(keys, told)
-    return keys
-
-
-def known_partitions(frame: Any) -> int | None:
-    """Return how many partitions a frame has; None where Spark decides that while it computes it, after a shuffle."""
-    try:
-        plan = frame._jdf.queryExecution().executedPlan().getClass().getSimpleName()
-        return None if plan == "AdaptiveSparkPlanExec" else int(frame.rdd.getNumPartitions())
-    except AttributeError:  # Spark Connect
-        return None
-
-
-# So many parts, of so many bytes together, are added up by the driver: a shuffle would be a job more, and another start
-# of Python for each of its tasks.
-_MOST_PARTS, _DRIVER_BYTES = 1000, 2**26
-_PLAIN, _ARRAY, _VECTOR = "plain", "array", "vector"
+# Parts of so few features are small, and added up by the driver: a shuffle would be a job more, and another start of
+# Python for each of its tasks.
+_FEW_FEATURES = 32
 _OUTCOMES = "task int, outcome binary"
 _ENTRY = re.compile(r"(.*)\[(0|[1-9]\d*)\]", re.DOTALL)
-_WRONG_WIDTH = "The vectors of a Spark column have different lengths; give all rows the same number of features."
 
 
 class SparkSource(EngineSource):
@@ -194,64 +153,69 @@ class SparkSource(EngineSource):
         declared, widths = _with_widths(declared, names)
         by_name, rules = declared.resolve(names, "the Spark frame")
         chosen = [names.index(name) for name in by_name]
-        kinds = [_kind_of(fields[position], rules.get(names[position])) for position in chosen]
         # Renamed by position: no name needs quoting, and names that differ by case alone are no trouble.
         renamed = frame.toDF(*(f"c{position}" for position in range(len(fields))))
-        self._frame = renamed.select(*(f"c{position}" for position in chosen))
+        self._layout: list[tuple[str, int | None]] = []  # the width of a column of vectors or arrays, None of a number
+        self._rules = {f"c{names.index(name)}": rule for name, rule in rules.items()}
+        features: list[str] = []
+        one_hot: list[bool] = []
+        truths: list[bool] = []
+        for position in chosen:
+            field, name = fields[position], names[position]
+            if _is_plain(field, rules.get(name)):
+                self._layout.append((f"c{position}", None))
+                encoder = Encoder([name], {name: rules[name]} if name in rules else None)
+                features += encoder.names
+                one_hot += encoder.one_hot
+                truths += encoder.truths
+                continue
+            width = widths.get(name) or _declared_width(field)
+            self._layout.append((f"c{position}", width))
+            features += [f"{name}[{entry}]" for entry in range(width)]
+            one_hot += [False] * width
+            truths += [False] * width
+            if type(field.dataType).__name__ == "VectorUDT":
+                from pyspark.ml.functions import vector_to_array
+                from pyspark.sql.functions import when
+
+                vectors = renamed[f"c{position}"]
+                renamed = renamed.withColumn(f"c{position}", when(vectors.isNotNull(), vector_to_array(vectors)))
+        self._frame = renamed.select(*(name for name, _ in self._layout))
         privacy_unit = declared.unit_in(names, "the Spark frame")
         self.by_unit, self._told = privacy_unit is not None, f"The column {quoted(privacy_unit)} of the Spark frame"
         if self.by_unit:
             column = f"c{names.index(privacy_unit)}"
             self._frame = with_keys(renamed.select(column, *self._frame.columns), column)
-        self._layout: list[tuple[str, str, int]] = []
-        self._rules = {f"c{names.index(name)}": rule for name, rule in rules.items()}
-        features: list[str] = []
-        one_hot: list[bool] = []
-        truths: list[bool] = []
-        for position, kind in zip(chosen, kinds, strict=True):
-            width = 1 if kind == _PLAIN else widths.get(names[position]) or _width(fields[position])
-            self._layout.append((f"c{position}", kind, width))
-            encoder = Encoder([names[position]], {name: rules[name] for name in rules if name == names[position]})
-            plain = kind == _PLAIN
-            features += encoder.names if plain else [f"{names[position]}[{entry}]" for entry in range(width)]
-            one_hot += encoder.one_hot if plain else [False] * width
-            truths += encoder.truths if plain else [False] * width
         self.n_features: int = len(features)
         self.feature_names: tuple[str, ...] = tuple(features)
         self.schema, self.one_hot, self.truths = declared.schema, tuple(one_hot), tuple(truths)
         self.n_categorical: int = sum(rule.kind == "category" for rule in rules.values())
         self.columns_listed: bool = declared.listed is not None
 
-    @cached_property
-    def _unit_partitions(self) -> int:
-        return unit_partitions(self._frame)
-
-    @cached_property
-    def _few_parts(self) -> bool:
-        """Whether the parts of all partitions are known to be few and small, so that the driver can add them up."""
-        count = self._unit_partitions if self.by_unit else known_partitions(self._frame)
-        return count is not None and count <= min(_MOST_PARTS, _DRIVER_BYTES // (8 * self.n_features**2))
-
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all partitions of what `make` makes, computed by the executors."""
         layout, rules, told, by_unit = self._layout, self._rules, self._told, self.by_unit
+        n_features = self.n_features
 
         # Functions in a function: they travel to the workers by value, and all they use by name.
         def partition_part(batches: Iterator[Any]) -> Iterator[Any]:
             parts = ((batch, _rows(batch, layout, rules)) for batch in batches if batch.num_rows)
-            yield _as_row(part_of(blocks_of(parts, told) if by_unit else (rows for _, rows in parts), make))
+            rows = whole_units(parts, told, n_features) if by_unit else (rows for _, rows in parts)
+            yield _as_row(part_of(rows, make))
 
         def add_parts(batches: Iterator[Any]) -> Iterator[Any]:
             parts = (pickle.loads(part.as_py()) for batch in batches for part in batch.column("outcome"))
             first = next(parts, None)
             if first is not None:  # some tasks of a shuffle get nothing
-                yield _as_row(merged(_chained(first, parts)))
+                yield _as_row(merged(chain([first], parts)))
 
         try:
             with no_warning_of_pandas():
-                frame = unit_by_unit(self._frame, self._unit_partitions) if by_unit else self._frame
+                frame = self._frame
+                if by_unit:  # without a number, Spark would be free to take partitions apart again
+                    frame = frame.repartition(unit_partitions(frame), KEY)
                 parts = frame.mapInArrow(partition_part, _OUTCOMES)
-                if not self._few_parts:
+                if n_features > _FEW_FEATURES:
                     # Adaptive execution makes as many tasks as there are bytes for; then one adds up what these have.
                     parts = parts.repartition("task").mapInArrow(add_parts, _OUTCOMES)
                     parts = parts.repartition(1).mapInArrow(add_parts, _OUTCOMES)
@@ -292,26 +256,22 @@ def _open(data: Any, declared: Declared) -> SparkSource | None:
         raise_failure("Spark", error)
 
 
-def _kind_of(field: Any, rule: Column | None) -> str:
+def _is_plain(field: Any, rule: Column | None) -> bool:
+    """Tell whether a column holds numbers or is encoded; arrays and vectors are False, and others are refused."""
     from pyspark.sql import types
 
     if rule is not None:
         Encoder([field.name], {field.name: rule}).check({field.name: _type_of(field)}, "the Spark frame")
-        return _PLAIN
-
-    def is_number(kind: Any) -> bool:
-        return isinstance(kind, types.NumericType | types.BooleanType)
-
-    if is_number(field.dataType):
-        return _PLAIN
-    if isinstance(field.dataType, types.ArrayType) and is_number(field.dataType.elementType):
-        return _ARRAY
-    if type(field.dataType).__name__ == "VectorUDT":  # that of pyspark.ml, or of the older pyspark.mllib
-        return _VECTOR
-    raise InvalidDataError(
-        f"The column {quoted(field.name)} of the Spark frame does not hold numbers; encode it, or choose other columns "
-        "with columns=."
-    )
+        return True
+    kind = field.dataType
+    entries = kind.elementType if isinstance(kind, types.ArrayType) else kind
+    # Vectors are those of pyspark.ml, or of the older pyspark.mllib.
+    if not isinstance(entries, types.NumericType | types.BooleanType) and type(kind).__name__ != "VectorUDT":
+        raise InvalidDataError(
+            f"The column {quoted(field.name)} of the Spark frame does not hold numbers; encode it, or choose other "
+            "columns with columns=."
+        )
+    return entries is kind and type(kind).__name__ != "VectorUDT"
 
 
 def _type_of(field: Any) -> Any:
@@ -332,7 +292,7 @@ def _type_of(field: Any) -> Any:
 
 
 def _with_widths(declared: Declared, names: Sequence[str]) -> tuple[Declared, dict[str, int]]:
-    """Return what is declared with columns in place of their entries, and how many of these are listed for each."""
+    """Return the declaration with columns in place of their entries, and the number of listed entries of each."""
     chosen: list[Any] = []
     widths: dict[str, int] = {}
     for listed in declared.columns or ():
@@ -350,8 +310,8 @@ def _with_widths(declared: Declared, names: Sequence[str]) -> tuple[Declared, di
     return (replace(declared, columns=chosen), widths) if widths else (declared, widths)
 
 
-def _width(field: Any) -> int:
-    """Return how long the vectors of a column are, as its metadata say."""
+def _declared_width(field: Any) -> int:
+    """Return the length of the vectors of a column, by its metadata."""
     width = field.metadata.get("ml_attr", {}).get("num_attrs")
     if not width:
         raise InvalidDataError(
@@ -370,87 +330,43 @@ def _as_row(outcome: Any) -> Any:
     return pa.RecordBatch.from_pydict({"task": [task], "outcome": [pickle.dumps(outcome)]}, schema=schema)
 
 
-def _chained(first: Any, others: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from others
-
-
 # From Arrow to rows.
 
 
-def _rows(batch: Any, layout: list[tuple[str, str, int]], rules: dict[str, Column]) -> Any:
-    """Return the rows of an Arrow batch, dense or CSR, with NaN for what is missing."""
+def _rows(batch: Any, layout: list[tuple[str, int | None]], rules: dict[str, Column]) -> Any:
+    """Return the rows of an Arrow batch, with NaN for what is missing."""
     import pyarrow as pa
 
     table = pa.Table.from_batches([batch])
-    if all(kind == _PLAIN for _, kind, _ in layout):
-        return Encoder([name for name, _, _ in layout], rules).rows(table, "the Spark frame")
+    if all(width is None for _, width in layout):
+        return Encoder([name for name, _ in layout], rules).rows(table, "the Spark frame")
     blocks: list[Any] = []
-    for name, kind, width in layout:
-        if kind == _PLAIN:
+    for name, width in layout:
+        if width is None:
             rule = {name: rules[name]} if name in rules else None
             blocks.append(Encoder([name], rule).rows(table, "the Spark frame"))
         else:
-            blocks.append((_arrays if kind == _ARRAY else _vectors)(batch.column(name), width))
-    if len(blocks) == 1:
-        return blocks[0]
-    sparse = any(map(scipy.sparse.issparse, blocks))
-    return scipy.sparse.hstack(blocks, format="csr") if sparse else np.hstack(blocks)
+            blocks.append(_entries(batch.column(name), width))
+    return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
 
 
-def _arrays(column: Any, width: int) -> NDArray[np.float64]:
-    present = _present(column)
-    if (_lengths(column)[present] != width).any():
-        raise InvalidDataError(_WRONG_WIDTH)
-    rows = np.full((len(column), width), np.nan)
-    rows[present] = _floats(column.flatten()).reshape(-1, width)
-    return rows
-
-
-def _vectors(column: Any, width: int) -> Any:
-    """Decode ML vectors: a struct of the type (0 sparse, 1 dense), the size and indices of a sparse one, the values."""
-    kinds, sizes, indices, values = column.flatten()
-    present, lengths = _present(column), _lengths(values)
-    sparse = present & (kinds.fill_null(1).to_numpy(zero_copy_only=False) == 0)
-    widths = np.where(sparse, sizes.fill_null(0).to_numpy(zero_copy_only=False), lengths)
-    if (widths[present] != width).any() or (_lengths(indices)[sparse] != lengths[sparse]).any():
-        raise InvalidDataError(_WRONG_WIDTH)
-    if not sparse.any():
-        rows = np.full((len(column), width), np.nan)
-        rows[present] = _floats(values.flatten()).reshape(-1, width)
-        return rows
-    # All as sparse rows. A missing vector gets one entry, NaN.
-    lengths = np.where(present, lengths, 1)
-    data = np.full(lengths.sum(), np.nan)
-    data[np.repeat(present, lengths)] = _floats(values.flatten())
-    columns = np.zeros(lengths.sum(), dtype=np.int32)
-    columns[np.repeat(sparse, lengths)] = indices.flatten().to_numpy(zero_copy_only=False)
-    dense = present & ~sparse
-    columns[np.repeat(dense, lengths)] = np.tile(np.arange(width, dtype=np.int32), int(dense.sum()))
-    if columns.size and not (columns.min() >= 0 and columns.max() < width):
-        raise InvalidDataError(_WRONG_WIDTH)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    return scipy.sparse.csr_array((data, columns, starts), shape=(len(column), width))
-
-
-def _present(column: Any) -> NDArray[np.bool_]:
-    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-
-
-def _lengths(lists: Any) -> NDArray[np.int64]:
-    """Return the lengths of the lists of a column, 0 for a missing one."""
+def _entries(column: Any, width: int) -> NDArray[np.float64]:
+    """Return the rows that the arrays of a column hold, all of one width; NaN for a missing array or entry."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    lengths = pc.list_value_length(lists).fill_null(0)
-    return np.asarray(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _floats(values: Any) -> NDArray[np.float64]:
-    import pyarrow as pa
-
+    present = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+    lengths = np.asarray(pc.list_value_length(column).fill_null(width).to_numpy(zero_copy_only=False))
+    if (lengths != width).any():
+        raise InvalidDataError(
+            "The vectors of a Spark column have different lengths; give all rows the same number of features."
+        )
+    values = column.flatten()
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())
-    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    rows = np.full((len(column), width), np.nan)
+    rows[present] = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).reshape(-1, width)
+    return rows
 
 
 SPARK = Engine(

@@ -30,8 +30,8 @@ from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParam
 from ..moments.bound import NOT_FINITE, RowBound, target_exponent
 from ..moments.second_moments import SecondMoments
 from ..moments.units import Blocks
+from .base import Engine, EngineSource
 from .encoder import Declared
-from .engines import Engine, EngineSource
 
 # Columns of one SELECT, where few are allowed; more become rows of a UNION ALL. Databases that put stages into one
 # another, unless there is a LIMIT between them.
