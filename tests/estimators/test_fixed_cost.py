@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_info
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, load_release
 from eigenveil.errors import InvalidParameterError
-from eigenveil.estimators.base import made_for
 from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.base import made_once
@@ -92,18 +91,6 @@ def test_the_record_of_a_rule_is_as_good_as_one_that_is_made_anew(options):
 def test_the_record_of_mapped_rows_tells_nothing_more():
     bound = mapped_bound(RowBound(1.0), integer_map(np.diag([0.25, 1.0])), 0.5)
     assert vars(bound.rule) == RowRule(0.5, mapped_from=1.0).to_dict()
-
-
-def test_a_plan_knows_all_parameters_that_decide():
-    decisive = {name: made_for(PrivatePCA(**given)) for name, given in {
-        "none": {}, "epsilon": {"epsilon": 2.0}, "mechanism": {"mechanism": "laplace"},
-        "components": {"n_components": 2},
-        "bounds": {"bounds": (0, 1)}, "options": {"mechanism_options": {"calibration": "tight"}},
-    }.items()}  # fmt: skip
-    assert len(set(decisive.values())) == len(decisive)
-    assert made_for(PrivatePCA(random_state=1, ledger="a")) == decisive["none"]  # which decide about no plan
-    names = set(PrivatePCA().get_params()) - {"ledger", "random_state"}
-    assert names == {name for name, _ in pickle.loads(decisive["none"])[1]}
 
 
 # Simulations of the noise.

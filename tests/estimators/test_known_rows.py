@@ -7,7 +7,6 @@ import scipy.sparse as sp
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.estimators.plan import plan_fit
 from eigenveil.tables.open import open_table
 from helpers import refused
 
@@ -199,20 +198,6 @@ def test_a_plan_is_the_same_for_every_private_number_of_rows(options):
         assert len({one["n_rows"] for one in plans("replace_one")}) == 4  # a control
 
 
-def test_routes_are_made_once_for_the_same_parameters_and_again_for_others(monkeypatch):
-    made = []
-    monkeypatch.setattr(
-        "eigenveil.estimators.plan._all_routes", lambda *asked: made.append(asked) or pytest.fail("made again")
-    )
-    model = PrivatePCA(2, epsilon=1.375, bounds=(-1.0, [1.0, 2.0, 3.0]))
-    first = model.plan(3)
-    again = PrivatePCA(2, epsilon=1.375, bounds=(-1.0, [1.0, 2.0, 3.0])).plan(3, n_rows=5)
-    assert again.routes[0][1] is first.route(5)
-    model.bounds[1][0] = 7.0
-    assert model.plan(3).most_rows.rule != first.most_rows.rule
-    assert not made
-
-
 # No stop at 2^30 rows.
 
 MOST_AT_16 = (2**62 - 1) // (4**16 + 4**15)
@@ -306,14 +291,3 @@ def test_a_declared_number_of_rows_is_for_every_kind_of_table():
         assert model.fit(data, plan=plan).release_.origin.row_rule.bits == 10
     other = PrivatePCA(2, random_state=1)
     assert other.fit(MANY, plan=other.plan(3, n_rows=10**12)).release_.origin.row_rule.bits == 10
-
-
-def test_parameters_that_cannot_be_pickled_are_planned_each_time():
-    class Bounds(dict):
-        def __reduce__(self):
-            raise TypeError
-
-    model = PrivatePCA(2, bounds=Bounds({0: (-9, 9), 1: (-99, 99), 2: (-1, 1)}), random_state=1)
-    plain = PrivatePCA(2, bounds={0: (-9, 9), 1: (-99, 99), 2: (-1, 1)}, random_state=1)
-    assert np.array_equal(*(one.fit(MANY).release_.integers["matrix"] for one in (model, plain)))
-    assert plan_fit.__defaults__[-1] == b""

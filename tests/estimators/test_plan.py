@@ -248,6 +248,48 @@ def test_fit_executes_the_plan_that_it_is_given():
         model.fit(ROWS[:, :4], plan=plan)
 
 
+class Policy(PrivateCovariance):
+    """A subclass whose constructor has fewer parameters: the others are set from a policy."""
+
+    def __init__(self):
+        super().__init__(epsilon=1.0, bounds=(0, 1))
+
+
+def test_a_fit_of_a_subclass_with_a_shorter_constructor_has_its_own_plan():
+    rows, errors = np.random.default_rng(0).uniform(size=(5000, 4)), []
+    for epsilon in (5.0, 0.05, 5.0):
+        model = Policy()
+        model.epsilon = epsilon
+        assert model.plan(4, 5000).guarantee.epsilon == model.fit(rows).guarantee_.epsilon == epsilon
+        errors.append(np.abs(model.covariance_ - np.cov(rows.T)).mean())
+    assert min(errors[1] / errors[0], errors[1] / errors[2]) > 10  # 100 times the noise
+    for largest in (1, 1000):
+        model = Policy()
+        model.bounds = (0, largest)
+        assert np.allclose(np.diag(model.fit(rows * largest).covariance_), largest**2 / 12, rtol=0.2)
+
+
+def test_a_plan_follows_parameters_that_are_changed_in_place():
+    model = PrivatePCA(2, bounds=(-1.0, [1.0, 2.0, 3.0]), mechanism_options={"calibration": "tight"}, epsilon=1.375)
+    before = model.plan(3)
+    assert model.plan(3).most_rows is before.most_rows  # made once
+    model.bounds[1][0] = 7.0
+    assert model.plan(3).most_rows.rule.shift[0] == 3.0
+    with pytest.raises(InvalidParameterError, match="other parameters"):
+        model.fit(ROWS[:, :3], plan=before)
+    model.mechanism_options["calibration"] = "no such"
+    with pytest.raises(InvalidParameterError, match="calibration"):
+        model.plan(3)
+    high = np.array([1.0, 2.0, 3.0])
+    model = PrivatePCA(2, bounds=(-1.0, high))
+    for _ in range(2):
+        assert np.allclose(model.plan(3).most_rows.rule.shift, (high - 1) / 2)
+        high *= 2.0
+    PrivatePCA(2, mechanism_options={"accept_inexact": True}).plan(3)
+    with pytest.raises(InvalidParameterError, match="accept_inexact"):  # 1 is as large as True, and no truth value
+        PrivatePCA(2, mechanism_options={"accept_inexact": 1}).plan(3)
+
+
 @pytest.mark.parametrize(("n_rows", "kinds"), [(300, {"spatial_sign", "kendall", "normalized"}), (90_000, {"clipped"})])
 def test_a_plan_for_a_number_of_rows_runs_as_the_one_that_is_made_by_fit(n_rows, kinds):
     rows = np.random.default_rng(3).normal(size=(n_rows, 5))

@@ -2,11 +2,9 @@
 
 import functools
 import os
-import pickle
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from inspect import signature
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
@@ -112,25 +110,6 @@ def names_unknown_parameters(kind: type[_Kind]) -> type[_Kind]:
 
     kind.__init__ = checked  # type: ignore[method-assign]
     return kind
-
-
-@cache  # scikit-learn reads the signature at every call
-def _deciding(kind: type) -> tuple[str, ...]:
-    return tuple(name for name in sorted(signature(kind).parameters) if name not in ("ledger", "random_state"))
-
-
-def made_for(estimator: Estimator) -> bytes:
-    """Return the parameters that decide about a plan, as bytes that are equal where they are."""
-    given = [(name, getattr(estimator, name)) for name in _deciding(estimator.__class__)]
-    return pickle.dumps((type(estimator).__qualname__, given))
-
-
-def made_for_or_empty(estimator: BaseEstimator) -> bytes:
-    """Return the same, and nothing where a parameter has no bytes, as a mapping that cannot be pickled."""
-    try:
-        return made_for(estimator)
-    except (pickle.PicklingError, TypeError, AttributeError):
-        return b""
 
 
 def passes_once(estimator: "PrivateEstimator") -> None:
@@ -243,7 +222,7 @@ class PrivateEstimator(BaseEstimator):
         else:
             features = Features.declared(n_features, parameters)
         self._request(features.n_features, None)
-        return plan_fit(parameters, self._needs(), features, n_rows, made_for(self))
+        return plan_fit(parameters, self._needs(), features, n_rows)
 
     def fit(
         self,
@@ -302,12 +281,12 @@ class PrivateEstimator(BaseEstimator):
         request = self._request(source.n_features, source.feature_names or (), n_targets)
         _warn_of_identifiers(features, self.bounds)
         if plan is None:
-            n_rows, same = public_rows(source, parameters.adjacency), made_for_or_empty(self)
-            plan = plan_fit(parameters, needs, features, n_rows, same)
+            n_rows = public_rows(source, parameters.adjacency)
+            plan = plan_fit(parameters, needs, features, n_rows)
             if n_rows is not None and needs.units and not plan.can_transform:
-                plan = plan_fit(parameters, needs, features, None, same)  # which tells how many rows it takes
+                plan = plan_fit(parameters, needs, features, None)  # whose refusal says how many rows it takes
         else:
-            plan.check_made_for(made_for(self), parameters, needs, features)
+            plan.check_made_for(parameters, needs, features)
         generator = generator_from(self.random_state)
         return Fit(
             source,

@@ -305,8 +305,10 @@ class Plan:
     n_features : int
     routes : tuple of (int, Route)
         The route that is taken from this many rows on, in rising order, the first from 0 on.
-    made_for : bytes
-        The parameters of the estimator that made it.
+    parameters : FitParameters
+        The checked parameters of the estimator that made it.
+    needs : Needs
+        The needs of that estimator.
     n_rows : int, optional
         The public number of rows, where it is known; the plan then has the one route that runs.
 
@@ -322,14 +324,15 @@ class Plan:
 
     n_features: int
     routes: Routes
-    made_for: bytes = field(default=b"", repr=False)
+    parameters: FitParameters = field(repr=False)
+    needs: Needs = field(repr=False)
     n_rows: int | None = None
 
     def for_rows(self, n_rows: int, needs: Needs) -> "Plan":
         """Return the plan of a table with this public number of rows: the route that runs, alone; or refuse it."""
         route = self.route(n_rows)
         route.check(needs, n_rows)
-        return Plan(self.n_features, ((0, route),), self.made_for, n_rows)
+        return replace(self, routes=((0, route),), n_rows=n_rows)
 
     def route(self, n_rows: int) -> Route:
         """Return the route of so many rows."""
@@ -374,9 +377,9 @@ class Plan:
             )
         return preparation
 
-    def check_made_for(self, made_for: bytes, parameters: FitParameters, needs: Needs, features: Features) -> None:
+    def check_made_for(self, parameters: FitParameters, needs: Needs, features: Features) -> None:
         """Refuse to be executed with other parameters, or for another table, than the plan was made for."""
-        if made_for != self.made_for:
+        if parameters != self.parameters or replace(needs, units=self.needs.units) != self.needs:
             raise InvalidParameterError("The plan was made for other parameters; make another one.")
         # A plan for a number of rows has one of the possible preparations, and does not tell which.
         planned = self.preparation_for(features.n_features)
@@ -479,9 +482,7 @@ def _crossing(few: Callable[[int], bool]) -> int:
     return high
 
 
-def plan_fit(
-    parameters: FitParameters, needs: Needs, features: Features, n_rows: int | None = None, made_for: bytes = b""
-) -> Plan:
+def plan_fit(parameters: FitParameters, needs: Needs, features: Features, n_rows: int | None = None) -> Plan:
     """Return the plan of a fit, or refuse what public numbers show to be impossible.
 
     Parameters
@@ -491,31 +492,21 @@ def plan_fit(
     features : Features
     n_rows : int, optional
         Number of rows, where it is known and public: the plan then has one route.
-    made_for : bytes
-        What `Plan.check_made_for` compares: parameters with the same bytes have the same routes, which are then made
-        once. Empty where the parameters have none.
     """
     rows = None if n_rows is None else integer_between("n_rows", n_rows, 0)
     many = rows if parameters.adjacency is Adjacency.REPLACE_ONE and rows is not None and rows > _FEW_ROWS else None
-    make = _routes_made_once if made_for else _all_routes
-    plan = Plan(features.n_features, make(_Asked(made_for, parameters), needs, features, many), made_for)
+    routes = _all_routes(parameters, needs, features, many)
+    plan = Plan(features.n_features, routes, parameters, needs)
     if rows is not None:
         return plan.for_rows(rows, needs)
     plan.most_rows.check(needs, None)
     return plan
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """Parameters that are the same where their bytes are."""
-
-    made_for: bytes
-    parameters: FitParameters = field(compare=False)
-
-
-def _all_routes(asked: _Asked, needs: Needs, features: Features, n_rows: int | None) -> Routes:
+# Made once for equal arguments, which are public: `n_rows` is a number that was declared or is public, and very large.
+@lru_cache(maxsize=64)
+def _all_routes(parameters: FitParameters, needs: Needs, features: Features, n_rows: int | None) -> Routes:
     """Return the routes of all numbers of rows, on a grid for so many."""
-    parameters = asked.parameters
     preparation = prepared(parameters, needs, features).for_rows(n_rows)
     routes = _routes(parameters, needs, features, preparation)
     pooled = preparation.unit_weight == "by_rows"
@@ -548,10 +539,6 @@ def _all_routes(asked: _Asked, needs: Needs, features: Features, n_rows: int | N
             prepared_for_rows = about_medians.for_rows(n_rows)
             routes = _joined(routes, below, _routes_with(parameters, needs, features, prepared_for_rows, private))
     return routes
-
-
-# Of public records alone: no number of rows is among them but one that was declared, or is public, and very large.
-_routes_made_once = lru_cache(maxsize=64)(_all_routes)
 
 
 def route_of_moments(

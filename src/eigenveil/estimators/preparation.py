@@ -1,10 +1,10 @@
 """How the rows of a fit become integers: from declared parameters, an estimator's needs and public facts of a table."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any, Self
 
 import numpy as np
@@ -69,7 +69,8 @@ _ANOTHER_PASS = (
 class FitParameters:
     """The parameters of an estimator that decide about a fit, each checked by itself.
 
-    They are those of `PrivatePCA`, which documents them.
+    `PrivatePCA` documents them. Records are equal where all values are, arrays and mappings by their numbers: plans are
+    kept by these records.
     """
 
     epsilon: float
@@ -101,6 +102,29 @@ class FitParameters:
             "stages": checked_stages(given["stages"]),
         }
         return cls(**given | checked)
+
+    @cached_property
+    def _values(self) -> tuple[Hashable, ...]:
+        return tuple(_hashable(getattr(self, name)) for name in FitParameters.__dataclass_fields__)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FitParameters) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+
+def _hashable(value: Any) -> Hashable:
+    """Return a parameter as nested tuples of plain values and their types; what has none is equal to nothing."""
+    if isinstance(value, Mapping):
+        return Mapping, *((_hashable(name), _hashable(one)) for name, one in value.items())
+    if hasattr(value, "__array__"):
+        value = np.asarray(value).tolist()
+    if isinstance(value, list | tuple):
+        return tuple(map(_hashable, value))
+    if value is None or isinstance(value, str | Number | Adjacency | Schema):
+        return type(value), value  # 1 and True are equal, and mean different things
+    return object()
 
 
 @dataclass(frozen=True)
