@@ -10,10 +10,9 @@ from .. import lazily
 if TYPE_CHECKING:
     from .covariance import PrivateCovariance
     from .local_pca import LocalPCA, LocalSparsePCA
-    from .pca import PrivatePCA
+    from .pca import PrivatePCA, PrivateSparsePCA
     from .ridge import PrivateRidge
     from .scaler import PrivateScaler
-    from .sparse_pca import PrivateSparsePCA
 
 __all__ = [
     "LocalPCA",
@@ -32,7 +31,7 @@ _HOMES = {
     "PrivatePCA": "pca",
     "PrivateRidge": "ridge",
     "PrivateScaler": "scaler",
-    "PrivateSparsePCA": "sparse_pca",
+    "PrivateSparsePCA": "pca",
 }
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -147,18 +147,21 @@ class ReleaseAttribute(Generic[_Value]):
         raise AttributeError("This attribute is computed from the release and cannot be set.")
 
 
-def html_of_fit(estimator: Estimator) -> str | None:
-    """Return a fitted estimator as HTML for a notebook; None before the fit."""
-    if not hasattr(estimator, "release_"):
-        return None
-    from ..report.notebook import fit_html
+class ReleaseEstimator(BaseEstimator):
+    """Base class of the estimators whose fitted attributes are computed from `release_`."""
 
-    return fit_html(type(estimator).__name__, estimator.release_)
+    def _html_repr(self) -> str:
+        # scikit-learn asks for it, and heeds its own setting of what is displayed.
+        if not hasattr(self, "release_"):
+            return str(super()._html_repr())
+        from ..report.notebook import fit_html
+
+        return fit_html(type(self).__name__, self.release_)
 
 
 @names_unknown_parameters
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(ReleaseEstimator):
     """Base class of the estimators that use one released second moment.
 
     The parameters are documented in `PrivatePCA`. A subclass that does not use a parameter declares it with
@@ -432,10 +435,6 @@ class PrivateEstimator(BaseEstimator):
     def _interpret(self, release: Release) -> None:
         """Warn of what the noise leaves undetermined, and set the attributes that do not follow from the release."""
         raise NotImplementedError
-
-    def _html_repr(self) -> str:
-        # scikit-learn asks for it, and heeds its own setting of what is displayed.
-        return html_of_fit(self) or str(super()._html_repr())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
