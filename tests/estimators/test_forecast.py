@@ -16,7 +16,7 @@ from eigenveil.cli.plan import plan as plan_command
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import forecast as forecasting
 from eigenveil.estimators.forecast import normalized_spectrum, smallest_meeting
-from eigenveil.estimators.preparation import PCAParameters
+from eigenveil.estimators.parameters import PCAParameters
 from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.report.plan_figure import plan_figure

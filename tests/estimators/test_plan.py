@@ -11,8 +11,9 @@ from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA, P
 from eigenveil.accounting.calibration import exact
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators.fit import whole_moments
+from eigenveil.estimators.parameters import Features, FitParameters
 from eigenveil.estimators.plan import CORRELATIONS_FROM, COVARIANCE_FROM, GAUSSIAN_FROM
-from eigenveil.estimators.preparation import Features, FitParameters, prepared
+from eigenveil.estimators.preparation import prepared
 from eigenveil.estimators.split import NORM_SEARCHES, NORM_SHARE, RANGES_SHARES, USUAL_ROUNDS
 from eigenveil.guarantee import ORDER_ASSUMPTION
 from eigenveil.mechanisms import MECHANISMS, choose_mechanism

@@ -10,17 +10,8 @@ from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.estimators import fit
 from eigenveil.estimators import split as split_module
-from eigenveil.estimators.preparation import Needs
-from eigenveil.estimators.split import (
-    MEAN_SHARES,
-    NORM_SEARCHES,
-    PILOT_SHARE,
-    RESIDUAL_NORM_SHARE,
-    STAGES,
-    USUAL_ROUNDS,
-    Split,
-    checked_stages,
-)
+from eigenveil.estimators.parameters import STAGES, Needs, checked_stages
+from eigenveil.estimators.split import MEAN_SHARES, NORM_SEARCHES, PILOT_SHARE, RESIDUAL_NORM_SHARE, USUAL_ROUNDS, Split
 from eigenveil.mechanisms.budget import MOST_WEIGHT
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.postprocess.preconditioning import (

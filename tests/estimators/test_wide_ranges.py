@@ -8,7 +8,8 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, gate
 from eigenveil.accounting.calibration import exact
 from eigenveil.estimators import fit
-from eigenveil.estimators.preparation import Features, FitParameters, prepared_about_medians
+from eigenveil.estimators.parameters import Features, FitParameters
+from eigenveil.estimators.preparation import prepared_about_medians
 from eigenveil.estimators.split import MEDIAN_PLACES, MEDIAN_SHARES
 from eigenveil.mechanisms.choices import PureSearch
 from eigenveil.metrics import captured_variance

@@ -15,14 +15,8 @@ from eigenveil.accounting.calibration import DISCRETE_SHARE, discrete_gaussian_e
 from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators import fit, plan, split
-from eigenveil.estimators.preparation import Needs
-from eigenveil.estimators.split import (
-    MEAN_SHARES,
-    NORM_SEARCHES,
-    NORM_SHARE,
-    RESIDUAL_NORM_SHARE,
-    USUAL_ROUNDS,
-)
+from eigenveil.estimators.parameters import Needs
+from eigenveil.estimators.split import MEAN_SHARES, NORM_SEARCHES, NORM_SHARE, RESIDUAL_NORM_SHARE, USUAL_ROUNDS
 from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms.budget import Budget, BudgetShare, at_share, averaged, bisections
 from eigenveil.mechanisms.gaussian import Gaussian

@@ -15,7 +15,7 @@ from eigenveil import (
     SecondMoments,
 )
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError
-from eigenveil.estimators.preparation import Needs
+from eigenveil.estimators.parameters import Needs
 from eigenveil.mechanisms import MECHANISMS
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose

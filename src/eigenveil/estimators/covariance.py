@@ -12,8 +12,7 @@ from ..releases.multivariate import precision
 from ..releases.record import Release
 from ..releases.regression import Regression
 from ..releases.summary import Summary
-from .base import PrivateEstimator, ReleaseAttribute
-from .inputs import checked_array, of_rows
+from .base import PrivateEstimator, ReleaseAttribute, checked_array, of_rows
 
 # By their names in scikit-learn.
 _NORMS: dict[str, Any] = dict(frobenius="fro", spectral=2)  # noqa: C408

@@ -44,9 +44,9 @@ from ..sampling.randomness import is_secure
 from ..tables.base import Source, tracked_batches
 from ..tables.open import collect
 from ..tables.schema import Schema
-from .inputs import check_delta
+from .parameters import Features, Needs, check_delta
 from .plan import Plan, Route, balanced_rows
-from .preparation import CHOICES, Features, Needs, RowPreparation
+from .preparation import CHOICES, RowPreparation
 from .split import (
     MEDIAN_PLACES,
     MUCH_NARROWER,

@@ -43,8 +43,8 @@ from ..sampling.randomness import seeded_generator
 from ..tables.open import open_table
 from ..theory import power_law
 from .fit import Fit
+from .parameters import Features, FitParameters, Needs, PCAParameters
 from .plan import Plan, Route, plan_fit
-from .preparation import Features, FitParameters, Needs, PCAParameters
 
 if TYPE_CHECKING:  # neither scikit-learn nor rich, which take longer to load than a forecast
     from rich.table import Table

@@ -14,8 +14,7 @@ from ..mechanisms.local.gaussian import PaperGaussian
 from ..releases.origin import ComponentsRequest, SparseRequest
 from ..releases.record import Release
 from ..sampling.randomness import generator_from
-from .base import ReleaseAttribute, names_unknown_parameters
-from .inputs import checked_rows
+from .base import ReleaseAttribute, checked_rows, names_unknown_parameters
 from .pca import ComponentsEstimator
 
 SCREENED_TO = 300

@@ -17,9 +17,16 @@ from ..releases.multivariate import precision
 from ..releases.origin import Request, SparseRequest
 from ..releases.record import Release
 from ..releases.summary import Summary
-from .base import PrivateEstimator, ReleaseAttribute, ReleaseEstimator, names_unknown_parameters
-from .inputs import Estimator, available_where, check_read_again, checked_array, of_rows
-from .preparation import Needs, components_needs, components_request
+from .base import (
+    PrivateEstimator,
+    ReleaseAttribute,
+    ReleaseEstimator,
+    available_where,
+    checked_array,
+    names_unknown_parameters,
+    of_rows,
+)
+from .parameters import Estimator, Needs, components_needs, components_request
 
 _Value = TypeVar("_Value")
 
@@ -299,7 +306,7 @@ class PrivatePCA(ComponentsEstimator, PrivateEstimator):
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit and return the projections of the same rows. The projections are private data; do not publish them."""
         del y
-        check_read_again(self._opened(X, options.get("schema"), options.get("privacy_unit")), X)
+        self._check_read_again(X, options.get("schema"), options.get("privacy_unit"))
         return self._fit(X, **options, needs=replace(self._needs(), units=True)).transform(X)
 
     def _interpret(self, release: Release) -> None:

@@ -27,13 +27,10 @@ from ..moments.counts import NORM_GRID
 from ..moments.row_rule import RowRule
 from ..releases.matrix import FOR_UNITS, without_units
 from ..releases.origin import Request
+from .parameters import AUTO, Features, FitParameters, Needs
 from .preparation import (
-    AUTO,
     CHOICES,
     INSTEAD,
-    Features,
-    FitParameters,
-    Needs,
     RowPreparation,
     check_published,
     possible_preparations,

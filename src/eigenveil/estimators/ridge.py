@@ -18,10 +18,17 @@ from ..releases.regression import Regression
 from ..releases.summary import Summary
 from ..tables.frames import ColumnsReader, as_frame
 from ..tables.schema import Schema
-from .base import PrivateEstimator, ReleaseAttribute, names_unknown_parameters, passes_once
-from .inputs import available_where, checked_pair, of_rows
+from .base import (
+    PrivateEstimator,
+    ReleaseAttribute,
+    available_where,
+    checked_pair,
+    names_unknown_parameters,
+    of_rows,
+)
+from .parameters import Needs
 from .plan import Plan
-from .preparation import Needs
+from .preparation import check_one_pass
 
 
 @names_unknown_parameters
@@ -168,7 +175,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         table, n_targets = _with_target(X, y)
         return self._fit(table, plan, n_targets=n_targets, **of_rows)
 
-    @available_where(passes_once)
+    @available_where(check_one_pass)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Collect rows [X, y] and spend nothing; `fit_moments()` then draws the release and spends."""
         if y is None:

@@ -10,9 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..errors import NoiseWarning, warn_caller
 from ..numerics import FloatArray
 from ..releases.record import Release
-from .base import PrivateEstimator, ReleaseAttribute, names_unknown_parameters
-from .inputs import check_read_again, of_rows
-from .preparation import Needs
+from .base import PrivateEstimator, ReleaseAttribute, names_unknown_parameters, of_rows
+from .parameters import Needs
 
 # A variance below so many standard deviations of its noise is not distinguishable from noise.
 _DISTINGUISHABLE = 2.0
@@ -81,7 +80,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit and return the scaled rows. The scaled rows are private data; do not publish them."""
-        check_read_again(self._opened(X, options.get("schema"), options.get("privacy_unit")), X)
+        self._check_read_again(X, options.get("schema"), options.get("privacy_unit"))
         return super().fit_transform(X, y, **options)
 
     def transform(self, X: Any) -> Any:

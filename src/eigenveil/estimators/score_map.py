@@ -20,8 +20,7 @@ from ..tables.base import Source
 from ..tables.files import is_place
 from ..tables.open import collect, is_source, on_engine, open_table
 from ..tables.schema import Schema
-from .inputs import check_delta
-from .preparation import Features
+from .parameters import Features, check_delta
 
 # The frame reaches so many standard deviations of the scores to either side.
 _REACH = 3.0

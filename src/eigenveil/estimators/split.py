@@ -12,7 +12,7 @@ from functools import cache
 
 from ..accounting.calibration import decimal_below
 from ..accounting.sensitivity import sum_squared
-from ..errors import CapacityError, InvalidParameterError, shown
+from ..errors import CapacityError, InvalidParameterError
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..mechanisms import CentralMechanism
 from ..mechanisms.budget import MOST_WEIGHT, BudgetShare, at_share
@@ -21,7 +21,6 @@ from ..moments.counts import NORM_GRID
 from ..moments.row_rule import RowRule
 from ..releases.file import MEANS
 
-STAGES = (1, 2, "auto")
 RANGES_SHARES = Fraction(16, 25), Fraction(8, 25), Fraction(4, 25)
 """Of the budget, for ranges of the features that are found privately: the less, the more rows there are.
 
@@ -213,14 +212,6 @@ def _portion(mechanism: Gaussian, share: Fraction) -> BudgetShare:
 def rows_without_pilot(rule: RowRule) -> int:
     """Return from how many rows on weighed sums of two releases would not fit int64: 8 million at 16 bits."""
     return -(-_ROOM // rule.limit_squared)
-
-
-def checked_stages(stages: object) -> object:
-    """Return the parameter if it is one of `STAGES`, also as the text that a command line has."""
-    named = {str(one): one for one in STAGES}
-    if isinstance(stages, bool) or str(stages) not in named:
-        raise InvalidParameterError(f"stages must be 1, 2 or 'auto', got {shown(stages)}.")
-    return named[str(stages)]
 
 
 def check_read_once(stages: object) -> None:
