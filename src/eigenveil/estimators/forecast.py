@@ -15,13 +15,14 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..display import notebook_grid, notebook_table, tracked
+from ..display import tracked
 from ..errors import (
     CapacityError,
     EigenveilError,
@@ -406,28 +407,7 @@ class Forecasts:
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
     def _repr_html_(self) -> str:
-        """Return the forecast of every mechanism for a notebook, lowest loss first."""
-        facts = {
-            "rows": f"{self.n_rows:,}",
-            "epsilon": f"{self.epsilon:g}",
-            "n_features": self.n_features,
-            "n_components": self.n_components,
-            "delta": self.delta,
-            "adjacency": self.adjacency.value,
-            "repeats": self.repeats,
-            "seed": self.seed,
-        }
-        rows = [
-            [
-                one.mechanism,
-                f"{one.mean:.3g}",
-                "yes" if one.as_asked else "no",
-                "taken" if one.mechanism == self.auto else "",
-            ]
-            for one in self.forecasts
-        ]
-        grid = notebook_grid(["mechanism", "loss of variance", "keeps the requested guarantee", "auto"], rows)
-        return notebook_table("Forecast", facts, more=grid)
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def against_table(what: str, forecasts: Iterable[tuple[float, Forecast | str]]) -> "Table":
