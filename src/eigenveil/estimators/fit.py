@@ -22,7 +22,15 @@ from .. import gate
 from ..accounting.calibration import decimal_below, exact
 from ..accounting.ledger import LedgerOrPath
 from ..accounting.sensitivity import sum_squared
-from ..errors import InvalidDataError, NoiseWarning, PrivacyWarning, features_in_words, own_words, warn_caller
+from ..errors import (
+    InvalidDataError,
+    InvalidParameterError,
+    NoiseWarning,
+    PrivacyWarning,
+    features_in_words,
+    own_words,
+    warn_caller,
+)
 from ..guarantee import Adjacency, Guarantee
 from ..mechanisms.budget import Budget, BudgetShare
 from ..mechanisms.choices import PureSearch, Search
@@ -38,6 +46,7 @@ from ..numerics import FloatArray, IntArray
 from ..postprocess.preconditioning import preconditioner_after
 from ..postprocess.screening import kept_features, worth_screening
 from ..releases.file import MEANS
+from ..releases.matrix import FOR_UNITS, without_units
 from ..releases.origin import Request, Screening
 from ..releases.record import Release
 from ..sampling.randomness import is_secure
@@ -215,7 +224,15 @@ class Fit:
         """Return the release; everything that can be refused is refused before the spend."""
         source, plan = self.source, self.plan
         preparation = plan.preparation_for(source.n_features)
-        plan.check_passes(self.features)
+        if self.features.reads_once and any(route.split.divides_mechanism for _, route in plan.routes):
+            raise InvalidParameterError(
+                "The plan reads the rows twice, and these come once only; make it from this table."
+            )
+        if self.features.reads_once and any(route.split.chosen for _, route in plan.routes):
+            raise InvalidDataError(
+                "These rows are read once only, and a private choice of bounds reads them twice; give norm_bound, "
+                "bounds or a schema with ranges, or a table or a file in place of the stream or the database."
+            )
         if self.features.by_unit:
             plan = self.plan = self._of_known_units(plan)
             preparation = plan.preparation_for(source.n_features)
@@ -259,8 +276,10 @@ class Fit:
         self.route = route if route.assumptions == assumptions else replace(route, assumptions=assumptions)
         if n_rows != self.plan.n_rows:  # for which the plan was checked
             self.route.check(self.needs, n_rows)
-        if self.needs.units:
-            self.plan.check_transform(n_rows, self.request)
+        if self.needs.units and not self.route.can_transform:
+            enough = next((rows for rows, route in self.plan.routes if route.can_transform), None)
+            more = "" if enough is None else f", or at least {enough:,} {self.plan.unit.counted}"
+            raise InvalidParameterError(f"{without_units(self.request)}; give {FOR_UNITS}{more}.")
         assert self.route.preparation is not None
         return self.route.preparation
 

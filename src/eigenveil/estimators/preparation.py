@@ -1,7 +1,7 @@
 """How the rows of a fit become integers: from declared parameters, an estimator's needs and public facts of a table."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -450,15 +450,3 @@ def _bounds_of(
     if statistic == "clipped" and _only_indicators(parameters, features):
         return math.sqrt(features.n_categorical), None, None
     return norm, bounds, None
-
-
-def possible_preparations(parameters: FitParameters, needs: Needs, features: Features) -> Iterator[RowPreparation]:
-    """Yield how rows of a table may be prepared, depending on their number."""
-    preparation = prepared(parameters, needs, features)
-    yield preparation
-    for more in (prepared_with_ranges, prepared_about_medians):
-        many = more(parameters, needs, features)
-        if many is not None:
-            yield many
-    if preparation.norm is None and not preparation.center:
-        yield preparation.of_unit_rows()
