@@ -404,7 +404,7 @@ class PrivateEstimator(ReleaseEstimator):
     )
 
     def _needs(self) -> Needs:
-        """Return what this estimator needs of a release."""
+        """Return the needs of this estimator, which decide about a plan."""
         return Needs(type(self).__name__)
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None, n_targets: int | None = None) -> Request:
@@ -416,7 +416,7 @@ class PrivateEstimator(ReleaseEstimator):
         return Request(correlation=bool(self.standardize))
 
     def plan(self, n_features: int | Source, n_rows: int | None = None) -> Plan:
-        """Return how a fit will spend the budget, and with which mechanism. Nothing is spent and no row is read.
+        """Plan a fit: its mechanism and the parts of its budget. Nothing is spent and no row is read.
 
         Invalid parameters are refused here.
 

@@ -109,7 +109,7 @@ def _hashable(value: Any) -> Hashable:
 
 @dataclass(frozen=True)
 class Needs:
-    """What an estimator needs of a release: all that planning and fitting know about it.
+    """Needs of an estimator: all that planning and fitting know about it.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def components_request(n_components: Any, whiten: Any, standardize: Any, n_featu
 
 
 def components_needs(estimator: str, n_components: Any, whiten: Any) -> Needs:
-    """Return what an estimator of this name needs of a release, with these parameters of a `PrivatePCA`."""
+    """Return the needs of an estimator of this name, with these parameters of a `PrivatePCA`."""
     k, whiten = n_components, truth_value("whiten", whiten)
     return Needs(
         estimator,
@@ -294,7 +294,7 @@ class Features:
 
     @classmethod
     def declared(cls, n_features: object, parameters: FitParameters) -> Self:
-        """Return so many features, of which nothing is known but by an estimator's parameters."""
+        """Return the facts that an estimator's parameters declare about so many features."""
         d, schema = integer_between("n_features", n_features, 1, MOST_FEATURES), checked_schema(parameters.schema)
         if schema is not None and d != schema.n_features:
             raise InvalidParameterError(
@@ -337,11 +337,11 @@ class Features:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What a guarantee about this table assumes of it."""
+        """Assumptions of a guarantee about this table."""
         return (TYPES_ASSUMPTION,) if self.typed else ()
 
     def counted_as(self, parameters: FitParameters) -> dict[str, Any]:
-        """Return what a row or a person counts, as the rule of rows takes it."""
+        """Return the weight of a row or a person, as arguments of a row rule."""
         return {"unit_weight": parameters.unit_weight if self.by_unit else None, "most_weight": self.most_weight}
 
     @property

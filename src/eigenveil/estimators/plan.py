@@ -210,7 +210,7 @@ class Route:
         """Refuse private choices that are impossible: at all, or in so many rows where their number is known."""
         preparation, mechanism = self.preparation, self.mechanism
         if preparation is not None:
-            preparation.check_ends()
+            _ = preparation.ends  # refused if some outcome of the private choices could not be combined with it
             least = 10 * SEARCHES * mechanism.n_features  # the smallest part that a search has of its epsilon, to spare
             for name in self.choices:
                 noise_scale(self.cost(name) / least)

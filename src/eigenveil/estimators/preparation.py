@@ -1,5 +1,6 @@
 """How the rows of a fit become integers: from declared parameters, an estimator's needs and public facts of a table."""
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,7 +42,7 @@ _ANOTHER_PASS = (
 
 @dataclass(frozen=True, eq=False)
 class RowPreparation:
-    """Where the rows are mapped to; a norm of None is found privately, and so are ranges that are asked for.
+    """Map of rows to integers. A norm of None is found privately, and so are the ranges of the features in `ranges`.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ class RowPreparation:
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """What is to be found privately."""
+        """Names of the private choices."""
         return ("bounds",) * bool(self.ranges) + ("norm_bound",) * (self.norm is None)
 
     def for_rows(self, n_rows: int | None) -> "RowPreparation":
@@ -147,25 +148,23 @@ class RowPreparation:
         """The preparation of rows whose mean is measured by itself."""
         return replace(self, center=False) if self.center else self
 
-    def check_ends(self) -> None:
-        """Refuse, before anything is spent, what some outcome of the private choices could not be combined with."""
-        _ = self._ends
-
     @cached_property
-    def _ends(self) -> tuple[RowBound, ...]:
-        """The rules of the least and of the largest norm that may be found; made once for all fits of a plan."""
+    def ends(self) -> tuple[RowBound, ...]:
+        """The rules of the least and of the largest norm that may be found, or an error if there is none."""
         norms = (float(NORM_GRID[0]), float(NORM_GRID[-1])) if self.norm is None else (self.norm,)
         return tuple((self if one.norm == self.norm else one).bound for one in map(self.with_norm, norms))
 
     @cached_property
     def bound(self) -> RowBound:
         """The rule at work; with norm 1 where it is not found yet, on the same grid."""
+        # Pooled rows of a person share the norm, their constants with them.
+        share = POOLED_CONSTANT if self.unit_weight == "by_rows" else 0.5
         bound = RowBound(
             self.norm_or_one,
             bits=self.bits,
             shift=None if self.shift is None else tuple(self.shift.tolist()),
             scale=None if self.scale is None else tuple(self.scale.tolist()),
-            constant=self.norm_or_one * self._constant_share if self.center else None,
+            constant=self.norm_or_one * share if self.center else None,
             statistic=self.statistic,
             comparisons=COMPARISONS if self.statistic in COMPARED else 1,
             unit_weight=self.unit_weight,
@@ -180,18 +179,13 @@ class RowPreparation:
         """The norm of `bound`, which is not made for it."""
         return 1.0 if self.norm is None else self.norm
 
-    @property
-    def _constant_share(self) -> float:
-        """The constant in units of the norm, which pooled rows of a person share, their constants with them."""
-        return POOLED_CONSTANT if self.unit_weight == "by_rows" else 0.5
-
 
 def _own_scale(half: FloatArray, center: bool) -> FloatArray:
-    """Return what features with these half widths are multiplied by where they are read in their own units.
+    """Return the factors of features with these half widths, where they are read in their own units.
 
-    By nothing about the origin, where a mechanism may draw directions, which stay what they are only in rows that are
-    not scaled. About the mean so that they reach as far out as the root of the half width, which is where the noise is
-    least, in own units (docs/explanation/raw_tables.md); the narrow ones a little farther, which costs little.
+    Ones about the origin: a mechanism may draw directions there, and scaling would change them. About the mean, a
+    feature reaches as far out as the root of its half width, where the noise is least in own units
+    (docs/explanation/raw_tables.md); narrow features reach a little farther, which costs little.
     """
     if not center:
         return np.ones_like(half)
@@ -218,6 +212,7 @@ def _check_target(statistic: str, standardize: bool, center: bool) -> None:
 
 
 def _bounds(bounds: Any, d: int) -> tuple[FloatArray, FloatArray]:
+    """Return the low and the high ends of every feature, or refuse bounds that are none."""
     try:
         low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), d) for side in bounds)
     except (TypeError, ValueError, OverflowError):
@@ -226,22 +221,14 @@ def _bounds(bounds: Any, d: int) -> tuple[FloatArray, FloatArray]:
         if np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all():
             return low, high
         problem = "bounds must be finite, with low below high for every feature."
-    raise InvalidParameterError(_LIST_OF_PAIRS if _are_pairs(bounds) else problem)
-
-
-_LIST_OF_PAIRS = (
-    "bounds must be (low, high) or {column: (low, high)}, and a list of pairs is neither; use dict(zip(columns, "
-    "bounds)), or dict(enumerate(bounds)) for columns without names."
-)
-
-
-def _are_pairs(bounds: Any) -> bool:
-    """Return whether bounds are pairs of a low and a high number, as where each feature was given one."""
-    try:
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
         pairs = np.asarray(bounds, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return pairs.ndim == 2 and pairs.shape[1] == 2 and bool((pairs[:, 0] < pairs[:, 1]).all())
+        if pairs.ndim == 2 and pairs.shape[1] == 2 and (pairs[:, 0] < pairs[:, 1]).all():
+            problem = (
+                "bounds must be (low, high) or {column: (low, high)}, and a list of pairs is neither; use "
+                "dict(zip(columns, bounds)), or dict(enumerate(bounds)) for columns without names."
+            )
+    raise InvalidParameterError(problem)
 
 
 def has_own_units(parameters: FitParameters, needs: Needs, schema: Schema | None) -> bool:
@@ -327,7 +314,7 @@ def check_one_pass(estimator: Estimator) -> None:
 
 
 def prepared(parameters: FitParameters, needs: Needs, features: Features) -> RowPreparation:
-    """Return how declared parameters and the public facts of a table prepare its rows."""
+    """Return the preparation of the rows of a table, from declared parameters and public facts."""
     statistic = statistic_for(parameters, needs, features)
     if statistic in COMPARED and not (features.in_order or features.by_unit):
         raise InvalidDataError(
@@ -374,7 +361,7 @@ def prepared(parameters: FitParameters, needs: Needs, features: Features) -> Row
 
 
 def prepared_once(parameters: FitParameters, needs: Needs, features: Features) -> RowPreparation:
-    """Return how rows are prepared that come once; an engine has no public order, and may need a bound after all."""
+    """Return the preparation of rows that are read once, or refuse rows that need a private bound."""
     if features.by_unit:
         raise InvalidDataError(
             "partial_fit cannot tell whether a person has rows in another call, and would count them twice; give all "
@@ -387,7 +374,7 @@ def prepared_once(parameters: FitParameters, needs: Needs, features: Features) -
 
 
 def prepared_with_ranges(parameters: FitParameters, needs: Needs, features: Features) -> RowPreparation | None:
-    """Return how rows are prepared where there are so many that ranges pay, in place of comparing them; or None."""
+    """Return the preparation with private ranges, for so many rows that it beats comparing them; or None."""
     # A mechanism that draws a subspace tells nothing about the mean.
     subspace = parameters.mechanism in MECHANISMS and MECHANISMS[parameters.mechanism].releases == "subspace"
     if subspace or features.reads_once or _uses_lengths(parameters, needs):
@@ -404,7 +391,7 @@ def prepared_with_ranges(parameters: FitParameters, needs: Needs, features: Feat
 
 
 def prepared_about_medians(parameters: FitParameters, needs: Needs, features: Features) -> RowPreparation | None:
-    """Return how rows within public ranges are prepared where medians and a norm are found privately; or None.
+    """Return the preparation of rows within public ranges about private medians, with a private norm; or None.
 
     At pure epsilon; a Gaussian budget has a mean that is measured first. For components and regressions: a covariance
     is of rows that are not shortened.

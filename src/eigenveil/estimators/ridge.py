@@ -262,7 +262,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
 
 
 def _of_targets(release: Release, read: Callable[[Regression], Any]) -> Any:
-    """Return what is read of the regression; an array of what is read of each for a table of targets."""
+    """Read a value off the regression; for a table of targets, an array of one value each."""
     fits, request = release.regressions, release.origin.request
     assert isinstance(request, RegressionRequest)
     return np.array([read(fit) for fit in fits]) if isinstance(request.target, tuple) else read(fits[0])
@@ -273,7 +273,7 @@ def _features(release: Release) -> list[int]:
 
 
 def _count(target: Any) -> int:
-    """Return how many columns the parameter `target` names; None is for the last one."""
+    """Return the number of columns that the parameter `target` names; None is for the last one."""
     if isinstance(target, str) or not isinstance(target, Sequence):
         return 1
     if not target:

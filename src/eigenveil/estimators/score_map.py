@@ -29,7 +29,7 @@ Groups = tuple[tuple[str, tuple[tuple[int, float], ...]], ...]
 
 @dataclass(frozen=True, eq=False)
 class ScorePlan:
-    """What a map will spend and show, from public numbers alone."""
+    """Mechanism, grid and guarantee of a map, from public numbers alone."""
 
     mechanism: CountMechanism
     grid: ScoreGrid
@@ -135,7 +135,7 @@ def plan_scores(
     by_unit: bool = False,
     assumptions: tuple[str, ...] = (),
 ) -> ScorePlan:
-    """Return what `score_map` will spend and show, under assumptions about a table; nothing is read but the release."""
+    """Plan a `score_map`, under assumptions about a table; nothing is read but the release."""
     if len(axes) != 2 or axes[0] == axes[1]:
         raise InvalidParameterError("axes must be two different components, such as (0, 1).")
     chosen = tuple(integer_between("axes", axis, 0, len(release.components) - 1) for axis in axes)
