@@ -17,7 +17,7 @@ from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Numerics
 from eigenveil.local import LocalProtocol, encode, encode_many, mechanism_of, shuffled_guarantee, simulate
 from eigenveil.local.client import on_grid
-from eigenveil.local.wire import Refusal, from_line, to_line, unpack
+from eigenveil.local.protocol import Refusal, from_line, to_line, unpack
 from eigenveil.mechanisms.local import LOCAL_MECHANISMS, local_mechanism_from
 from helpers import refused
 

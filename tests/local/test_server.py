@@ -17,8 +17,7 @@ from scipy import stats
 from eigenveil import load_release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError, ReleaseFileError
 from eigenveil.local import Aggregate, LocalProtocol, aggregate, encode, encode_many, mechanism_of, shuffled_guarantee
-from eigenveil.local.protocol import shuffled_epsilon
-from eigenveil.local.wire import HEADER_BYTES, pack, to_line, unpack
+from eigenveil.local.protocol import HEADER_BYTES, pack, shuffled_epsilon, to_line, unpack
 from eigenveil.mechanisms.local import LOCAL_MECHANISMS
 from helpers import refused
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .covariance import PrivateCovariance
+    from .covariance import PrivateCovariance, PrivateScaler
     from .local_pca import LocalPCA, LocalSparsePCA
     from .pca import PrivatePCA, PrivateSparsePCA
     from .ridge import PrivateRidge
-    from .scaler import PrivateScaler
 
 __all__ = [
     "LocalPCA",
@@ -30,7 +29,7 @@ _HOMES = {
     "PrivateCovariance": "covariance",
     "PrivatePCA": "pca",
     "PrivateRidge": "ridge",
-    "PrivateScaler": "scaler",
+    "PrivateScaler": "covariance",
     "PrivateSparsePCA": "pca",
 }
 
