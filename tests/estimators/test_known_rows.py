@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments
+from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.tables.open import open_table
 from helpers import refused
@@ -98,13 +98,6 @@ def test_a_private_number_of_privacy_units_is_not_asked_for():
                 model.fit(table)
 
 
-def test_a_regression_has_the_same_bits():
-    X, y = MANY[:, :2], MANY @ [1.0, 0.1, 2.0]
-    bounds = [-4.0, -120.0, -20.0], [4.0, 120.0, 20.0]
-    models = [PrivateRidge(bounds=bounds, epsilon=4, random_state=3).fit(part, y) for part in (X, np.asfortranarray(X))]
-    assert np.array_equal(*(model.release_.integers["matrix"] for model in models))
-
-
 def test_a_plan_of_a_table_in_memory_has_the_one_route_that_runs(tmp_path):
     for data in (MANY, pd.DataFrame(MANY), sp.csr_array(MANY)):
         plan = PrivatePCA(2).plan(open_table(data))
@@ -117,34 +110,6 @@ def test_a_plan_of_a_table_in_memory_has_the_one_route_that_runs(tmp_path):
     assert len(of_file.routes) > 2
     assert plan.route(7001).to_dict() == of_file.route(7001).to_dict()
     assert PrivatePCA(2).plan(open_table(MANY), n_rows=300).n_rows == 300  # what is declared counts
-
-
-UNIT, BY_NORM = np.arange(7001) % 900, {"statistic": "clipped", "center": False, "random_state": 3}
-SPARSE = {
-    "compared": (PrivatePCA(2, statistic="spatial_sign", random_state=3), {}),
-    "ranges": (PrivatePCA(2, random_state=3), {}),
-    "a mean first": (PrivatePCA(2, **GAUSSIAN, random_state=3), {}),
-    "a mean of units first": (PrivatePCA(2, **GAUSSIAN, random_state=3), {"privacy_unit": UNIT}),
-    "medians": (PrivatePCA(2, **WIDE, random_state=3), {}),
-    "a norm of weighted rows": (PrivatePCA(2, **BY_NORM), {"sample_weight": 1 + UNIT}),
-    "a norm of units": (PrivatePCA(2, **BY_NORM), {"privacy_unit": UNIT}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", SPARSE)
-@pytest.mark.filterwarnings("ignore")
-def test_sparse_rows_are_made_dense_a_few_at_a_time(monkeypatch, case):
-    model, options = SPARSE[case]
-    wanted = model.fit(MANY, **options).release_.integers
-    sizes, toarray = [], sp.csr_array.toarray
-    monkeypatch.setattr(sp.csr_array, "toarray", lambda rows, *args: sizes.append(rows.shape) or toarray(rows, *args))
-    for most, fit_in in ((2**22, False), (3 * 500, True)):
-        monkeypatch.setattr("eigenveil.moments.units._DENSE_ENTRIES", most)
-        monkeypatch.setattr("eigenveil.moments.sums._BLOCK_ENTRIES", most // 4)
-        sizes.clear()
-        found = model.fit(sp.csr_array(MANY), **options).release_.integers
-        assert all(np.array_equal(found[name], integers) for name, integers in wanted.items())
-        assert fit_in == (max(n * d for n, d in sizes) <= 3 * 510)  # else there would be nothing to see
 
 
 def test_too_few_rows_to_transform_are_refused_with_the_number_that_it_takes():

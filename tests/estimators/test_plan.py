@@ -1,8 +1,5 @@
 """`Plan`: made of public numbers; what `fit` executes, what is printed, what an audit takes as the claim."""
 
-import json
-import math
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -12,12 +9,10 @@ from eigenveil.accounting.calibration import exact
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators.fit import whole_moments
 from eigenveil.estimators.parameters import Features, FitParameters
-from eigenveil.estimators.plan import CORRELATIONS_FROM, COVARIANCE_FROM, GAUSSIAN_FROM
 from eigenveil.estimators.preparation import prepared
-from eigenveil.estimators.split import NORM_SEARCHES, NORM_SHARE, RANGES_SHARES, USUAL_ROUNDS
+from eigenveil.estimators.split import NORM_SEARCHES, USUAL_ROUNDS
 from eigenveil.guarantee import ORDER_ASSUMPTION
 from eigenveil.mechanisms import MECHANISMS, choose_mechanism
-from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.releases.file import MEANS
 from eigenveil.tables.open import open_table
 from helpers import scales
@@ -83,39 +78,6 @@ def test_the_parts_add_up_to_the_budget(model):
         assert parts <= exact(model.epsilon)
         assert float(parts) == pytest.approx(model.epsilon, rel=1e-15)
     assert all(promise.epsilon <= plan.guarantee.epsilon for promise in plan.guarantees.values())
-
-
-def test_bounds_cost_their_shares_and_correlations_nothing():
-    norm = 2 * NORM_SHARE
-    for standardize, times in ((False, COVARIANCE_FROM), (True, CORRELATIONS_FROM)):
-        options = {"epsilon": 2.0, "standardize": standardize}
-        ((_, clipped),) = PrivatePCA(2, statistic="clipped", **options).plan(5).routes
-        assert {name: part.epsilon for name, part in clipped.choices.items()} == {"norm_bound": float(norm)}
-        ((_, public),) = PrivatePCA(2, norm_bound=1.0, **options).plan(5).routes
-        assert public.choices == {}
-        (_, few), (below, many), *_ = PrivatePCA(2, **options).plan(5).routes
-        assert below == times * 5 / 2
-        first = 0 if times < 2 * 1000 else 1  # a share of ranges that is half as large takes twice the rows
-        assert few.choices == {}
-        assert few.rule.statistic == ("kendall" if standardize else "spatial_sign")
-        assert {name: part.epsilon for name, part in many.choices.items()} == {
-            "bounds": float(2 * RANGES_SHARES[first]),
-            "norm_bound": float(norm),
-        }
-        assert many.rule.statistic == "clipped"
-
-
-@pytest.mark.parametrize("standardize", [False, True])
-def test_with_delta_ranges_take_a_share_of_the_gaussian_budget_and_pay_earlier(standardize):
-    plan = PrivatePCA(2, epsilon=2.0, delta=1e-6, standardize=standardize).plan(40)
-    (_, few), (below, many), *_ = plan.routes
-    assert few.rule.statistic in ("kendall", "spatial_sign")
-    assert below == GAUSSIAN_FROM * 40 / 2
-    assert many.choices == {}
-    assert many.split.chosen == ("bounds", "norm_bound")
-    assert many.split.gaussian_ranges == RANGES_SHARES[-1]
-    assert many.mechanism.epsilon == many.guarantee.epsilon == 2.0
-    assert "of its mu squared for the ranges of the features" in str(plan)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
@@ -289,29 +251,6 @@ def test_a_plan_follows_parameters_that_are_changed_in_place():
     PrivatePCA(2, mechanism_options={"accept_inexact": True}).plan(3)
     with pytest.raises(InvalidParameterError, match="accept_inexact"):  # 1 is as large as True, and no truth value
         PrivatePCA(2, mechanism_options={"accept_inexact": 1}).plan(3)
-
-
-@pytest.mark.parametrize(("n_rows", "kinds"), [(300, {"spatial_sign", "kendall", "normalized"}), (90_000, {"clipped"})])
-def test_a_plan_for_a_number_of_rows_runs_as_the_one_that_is_made_by_fit(n_rows, kinds):
-    rows = np.random.default_rng(3).normal(size=(n_rows, 5))
-    for model in (PrivatePCA(2), PrivatePCA(2, standardize=True), PrivatePCA(2, epsilon=0.5, center=False)):
-        model.set_params(random_state=1)
-        plan = model.plan(5, n_rows=n_rows)
-        ((_, route),) = plan.routes
-        assert route.rule.statistic in kinds
-        planned, whole = (clone(model).fit(rows, plan=given).release_ for given in (plan, None))
-        assert np.array_equal(planned.integers["matrix"], whole.integers["matrix"])
-
-
-def test_a_plan_reads_no_rows_and_makes_no_moments(monkeypatch):
-    def refuse(*_):
-        raise AssertionError
-
-    monkeypatch.setattr(SecondMoments, "__init__", refuse)
-    for model in MODELS:
-        plan = model.plan(5)
-        assert json.loads(json.dumps(plan.to_dict()))["n_features"] == 5
-        assert math.isfinite(plan.guarantee.epsilon)
 
 
 @pytest.mark.parametrize(
