@@ -26,7 +26,7 @@ from rich.table import Table
 
 from eigenveil.local import LocalProtocol, aggregate, encode, encode_many, mechanism_of, simulate
 from eigenveil.local.client import new_ids, on_grid
-from eigenveil.local.wire import to_line
+from eigenveil.local.protocol import to_line
 from eigenveil.metrics import subspace_distance
 from eigenveil.postprocess import top_components
 from eigenveil.sampling.randomness import secure_generator

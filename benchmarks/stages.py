@@ -19,7 +19,7 @@ from scipy.ndimage import affine_transform
 import datasets
 from eigenveil import PrivatePCA
 from eigenveil.errors import InvalidDataError
-from eigenveil.estimators.preparation import Needs
+from eigenveil.estimators.parameters import Needs
 
 DELTA = 1e-6
 IMAGES = 60_000

@@ -32,7 +32,7 @@ def pytest_collect_file():
 
 def pytest_runtest_setup():
     """Routes are made once for the same parameters; a test may have changed the numbers by which they are made."""
-    plan._routes_made_once.cache_clear()
+    plan._all_routes.cache_clear()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -13,7 +13,7 @@ from eigenveil import load_release
 from eigenveil.cli.local import local_app
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.local import Aggregate, LocalProtocol, encode_many
-from eigenveil.local.wire import to_line
+from eigenveil.local.protocol import to_line
 from helpers import assert_one_sentence
 
 

@@ -19,7 +19,7 @@ from eigenveil.cli.messages import in_options
 from eigenveil.cli.terminal import one_bar
 from eigenveil.errors import InvalidParameterError, LedgerError
 from eigenveil.estimators import fit
-from eigenveil.estimators.preparation import AUTO
+from eigenveil.estimators.parameters import AUTO
 from eigenveil.guarantee import Adjacency
 from eigenveil.moments.row_rule import STATISTICS
 from eigenveil.tables.base import tracked_batches

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from eigenveil import load_release
 from eigenveil.cli.local import local_app
 from eigenveil.local import Aggregate, LocalProtocol, aggregate, encode
-from eigenveil.local.wire import to_line
+from eigenveil.local.protocol import to_line
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how_to" / "collect_from_devices.md"
 DEVICES = 150

@@ -79,26 +79,6 @@ def test_sampled_directions_are_as_blurred_as_said():
 # Rows of unit length.
 
 
-@pytest.mark.parametrize("length", [1e-300, 1e-9, 1.0, 1e9, 1e300])
-def test_unit_rows_are_directions_whatever_their_length(length):
-    bound = RowBound(1.0, statistic="normalized")
-    directions = rows(50, 7)
-    integers = bound.quantize(directions * length)
-    squared = (integers**2).sum(axis=1)
-    assert (squared <= bound.limit_squared).all()
-    assert (squared > bound.limit_squared * (1 - 1e-3)).all()
-    want = 2**16 * directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    assert np.abs(integers - want).max() < 1.1
-    assert not bound.quantize(np.zeros((2, 7))).any()
-
-
-def test_unit_rows_have_neither_a_norm_nor_a_constant():
-    for options in ({"norm": 2.0}, {"norm": 1.0, "constant": 0.5}):
-        with pytest.raises(InvalidParameterError, match="norm 1"):
-            RowRule(statistic="normalized", **options)
-    assert RowRule(1.0, statistic="normalized", shift=(1.0,)).shift == (1.0,)
-
-
 def test_few_rows_are_brought_to_unit_length_and_nothing_is_spent_on_a_bound(tmp_path):
     model = PrivatePCA(2, epsilon=1.0, delta=1e-6, center=False)
     plan = model.plan(20)

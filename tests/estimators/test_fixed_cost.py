@@ -1,6 +1,5 @@
 """What a fit does once: scales, rules and decompositions are counted, and are the numbers that they were."""
 
-import pickle
 import threading
 from collections import Counter
 
@@ -9,16 +8,9 @@ import pytest
 import scipy.linalg
 from threadpoolctl import threadpool_info
 
-from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, load_release
-from eigenveil.errors import InvalidParameterError
-from eigenveil.estimators.base import made_for
-from eigenveil.guarantee import Adjacency
-from eigenveil.mechanisms import MECHANISMS
-from eigenveil.mechanisms.base import made_once
-from eigenveil.moments.bound import integer_map, mapped_bound
-from eigenveil.moments.row_rule import RowRule
+from eigenveil import PrivatePCA, load_release
 from eigenveil.numerics import OneBlasThread, one_blas_thread
-from eigenveil.postprocess import preconditioning, spectrum
+from eigenveil.postprocess import preconditioning
 from eigenveil.postprocess.preconditioning import (
     MOST_RELATIVE_LOSS,
     best_preconditioner,
@@ -26,7 +18,6 @@ from eigenveil.postprocess.preconditioning import (
     preconditioner_after,
 )
 from eigenveil.postprocess.spectrum import surely_below
-from eigenveil.releases.matrix import MatrixView
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 BUDGETS = {"pure": {"center": False}, "gaussian": {"delta": 1e-6}}
@@ -51,86 +42,7 @@ def counted(monkeypatch, owner, name):
 # Plain Python.
 
 
-def test_a_distribution_of_the_same_public_parameters_is_made_once_and_of_others_never():
-    parameters = {"epsilon": 0.3, "n_features": 3, "adjacency": Adjacency.REPLACE_ONE}
-    mechanism = made_once(MECHANISMS["laplace"], **parameters)
-    assert made_once(MECHANISMS["laplace"], **parameters) is mechanism
-    assert made_once(MECHANISMS["laplace"], **parameters, accept_inexact=True).accept_inexact
-    with pytest.raises(InvalidParameterError, match="accept_inexact"):  # 1 is as large as True, and no truth value
-        made_once(MECHANISMS["laplace"], **parameters, accept_inexact=1)
-    made = [PrivatePCA(2, epsilon=epsilon, norm_bound=1.0).plan(5) for epsilon in (0.3, 0.3, 0.4)]
-    mechanisms = [plan.route(100).mechanism for plan in made]
-    assert mechanisms[0] is mechanisms[1]
-    assert [mechanism.epsilon for mechanism in mechanisms] == [0.3, 0.3, 0.4]
-
-
-@pytest.mark.parametrize("name", ["gaussian", "mod_sulq", "matrix_laplace"])
-def test_constants_of_a_mechanism_travel_with_it(name):
-    mechanism = MECHANISMS[name](epsilon=0.7, delta=0.0 if name == "matrix_laplace" else 1e-6, n_features=7)
-    fresh = MECHANISMS[name](**mechanism.parameters())
-    told = mechanism.noise_scale(), mechanism.off_diagonal_sd, mechanism.guarantee()
-    assert told == (fresh.noise_scale(), fresh.off_diagonal_sd, fresh.guarantee())
-    again = pickle.loads(pickle.dumps(mechanism))
-    assert again.parameters() == mechanism.parameters()
-    assert (again.noise_scale(), again.off_diagonal_sd, again.guarantee()) == told
-
-
-@pytest.mark.parametrize("options", [{}, {"shift": (1.0, 2.0), "scale": (0.5, 3.0), "constant": 1.0}])
-def test_the_record_of_a_rule_is_as_good_as_one_that_is_made_anew(options):
-    bound = RowBound(3.0, **options)
-    record, made = bound.rule, RowRule(3.0, **options)
-    assert type(record) is RowRule
-    assert record == made
-    assert hash(record) == hash(made)
-    assert vars(record) == made.to_dict()
-    assert pickle.loads(pickle.dumps(record)) == made
-
-
-def test_the_record_of_mapped_rows_tells_nothing_more():
-    bound = mapped_bound(RowBound(1.0), integer_map(np.diag([0.25, 1.0])), 0.5)
-    assert vars(bound.rule) == RowRule(0.5, mapped_from=1.0).to_dict()
-
-
-def test_a_plan_knows_all_parameters_that_decide():
-    decisive = {name: made_for(PrivatePCA(**given)) for name, given in {
-        "none": {}, "epsilon": {"epsilon": 2.0}, "mechanism": {"mechanism": "laplace"},
-        "components": {"n_components": 2},
-        "bounds": {"bounds": (0, 1)}, "options": {"mechanism_options": {"calibration": "tight"}},
-    }.items()}  # fmt: skip
-    assert len(set(decisive.values())) == len(decisive)
-    assert made_for(PrivatePCA(random_state=1, ledger="a")) == decisive["none"]  # which decide about no plan
-    names = set(PrivatePCA().get_params()) - {"ledger", "random_state"}
-    assert names == {name for name, _ in pickle.loads(decisive["none"])[1]}
-
-
 # Simulations of the noise.
-
-SIGNAL = rows(4000, 6) * np.array([9.0, 5.0, 3.0, 1.0, 1.0, 1.0]) @ np.linalg.qr(rows(6, 6))[0]
-LAZY = {
-    "a norm": PrivatePCA(2, norm_bound=40.0),
-    "a norm, gaussian": PrivatePCA(2, norm_bound=40.0, delta=1e-6),
-    "ranges": PrivatePCA(2, bounds=(-40.0, 40.0)),
-    "nothing known": PrivatePCA(2, epsilon=2.0),
-    "correlations": PrivatePCA(1, standardize=True, epsilon=4.0),
-    "a covariance": PrivateCovariance(bounds=(-40.0, 40.0), epsilon=4.0),
-    "correlations of ranges": PrivateCovariance(bounds=(-40.0, 40.0), standardize=True, epsilon=4.0),
-    "a ridge": PrivateRidge(target=5, bounds=(-40.0, 40.0), epsilon=4.0),
-}
-
-
-@pytest.mark.parametrize("case", LAZY)
-def test_a_fit_far_from_the_edge_of_the_noise_simulates_nothing(monkeypatch, case):
-    names = ("row_noise_draw", "row_error_draw", "row_moment_draws")
-    drawn = [counted(monkeypatch, MatrixView, name) for name in names]
-    LAZY[case].set_params(random_state=0).fit(SIGNAL)
-    assert not any(drawn)
-
-
-def test_a_fit_at_the_edge_of_the_noise_simulates(monkeypatch):
-    """The control of the above."""
-    drawn = counted(monkeypatch, MatrixView, "row_noise_draw")
-    PrivatePCA(1, standardize=True, random_state=0).fit(rows(500, 6))
-    assert drawn
 
 
 # Linear algebra after the noise.
@@ -244,12 +156,3 @@ def test_blas_has_one_thread_inside_and_what_it_had_outside():
     with one_blas_thread(), one_blas_thread():
         assert set(cores()) <= {1}
     assert cores() == before
-
-
-def test_decompositions_of_middle_width_take_one_thread(monkeypatch):
-    inside = []
-    monkeypatch.setattr(spectrum, "one_blas_thread", lambda: inside.append(1) or one_blas_thread())
-    for d in (10, 100, 1100):
-        spectrum.sorted_eigh(np.eye(d), 2)
-        inside.append(d)
-    assert inside == [10, 1, 100, 1100]

@@ -16,7 +16,7 @@ from eigenveil.cli.plan import plan as plan_command
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import forecast as forecasting
 from eigenveil.estimators.forecast import normalized_spectrum, smallest_meeting
-from eigenveil.estimators.preparation import PCAParameters
+from eigenveil.estimators.parameters import PCAParameters
 from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.report.plan_figure import plan_figure
@@ -143,37 +143,11 @@ def test_auto_is_what_the_fit_takes(pure, approximate):
     assert pure.taken.mechanism == pure.auto
 
 
-def test_a_third_of_the_fits_will_do_for_what_loses_far_more(monkeypatch):
-    counted, expected = [], forecasting.expected
-    monkeypatch.setattr(forecasting, "expected", lambda outcomes: counted.append(len(outcomes)) or expected(outcomes))
-    public = {**SMALL, "n_rows": 20_000, "repeats": 9}
-    answer = plan(**public, mechanisms=["eigenvector_sampling", "matrix_laplace"])
-    assert answer.auto == "matrix_laplace"
-    assert counted == [9, 3]  # the one that is taken comes first
-    answer.against_epsilon([0.5])
-    answer.at(2000, 0.25)
-    assert counted[2:] == [3, 9]
-    counted.clear()
-    plan(**public, mechanisms=["eigenvector_sampling"])  # there is nothing to lose more than
-    assert counted == [9]
-
-
 def test_a_hopeless_plan_says_so(pure):
     assert not pure.hopeless
     lost = plan(n_rows=5, n_features=30, n_components=3, epsilon=0.01, repeats=10)
     assert lost.hopeless
     assert "random subspace" in str(lost)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", ["matrix_laplace", "gaussian", "eigenvector_sampling", "ppca"])
-def test_losses_fall_with_rows_and_epsilon(name):
-    public = {"n_components": 1 if name == "ppca" else 2, "delta": 1e-6 if name == "gaussian" else 0.0}
-    by_rows = [one(name, n_rows=n, **public).mean for n in (100, 1000, 10_000)]
-    by_epsilon = [one(name, n_rows=1000, epsilon=epsilon, **public).mean for epsilon in (0.1, 1.0, 10.0)]
-    for losses in (by_rows, by_epsilon):
-        # Tenfold steps divide the loss by ten or so, but for the first, where it is near that of no knowledge.
-        assert losses[0] > losses[1] > 3 * losses[2] > 0
 
 
 # Long and wide tables.
@@ -214,16 +188,6 @@ def test_wide_tables_get_a_formula_and_say_so():
     assert one("matrix_laplace", n_rows=10, **public).mean == pytest.approx(random)
     with refused(InvalidParameterError):
         plan(n_rows=10**7, **{**public, "n_components": "above_noise"})
-
-
-def test_a_formula_without_a_gap_is_a_random_subspace_for_noise_and_none_for_sampling():
-    public = {"n_rows": 10**9, "n_features": 2000, "n_components": 3}
-    added = one("matrix_laplace", **public, spectrum=[1.0] * 2000)
-    assert added.mean == pytest.approx(added.random_loss) == pytest.approx(0.0)
-    tied = {**public, "spectrum": [0.1] * 4 + [0.1 / 1996] * 1996}
-    added = one("matrix_laplace", **tied)
-    assert added.mean == pytest.approx(added.random_loss)
-    assert one("eigenvector_sampling", **tied).mean < 0.01 * added.random_loss
 
 
 def test_the_formula_is_what_fits_of_the_widest_table_give(monkeypatch):
@@ -369,27 +333,6 @@ def invoke(*words, fails=None):
 
 
 @pytest.mark.heavy
-def test_the_command_prints_a_table_and_writes_a_plot(tmp_path):
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "plan.svg"
-    output = invoke("-k", "above-noise", "--plot", picture)
-    assert "2,000 rows of 5 features, components above the noise, epsilon 1, delta 0, replace" in output
-    for words in (
-        "Recommended: ",
-        "Route: directions of differences between rows",
-        "in fits",
-        "together",
-        "reported together",
-    ):
-        assert words in output
-    for value in ("0.1 ", "10 ", "200 ", "20,000 "):  # other epsilons, and other numbers of rows
-        assert any(line.startswith(value) for line in output.splitlines())
-    assert "\x1b" not in output
-    assert b"<svg" in picture.read_bytes()
-    assert invoke("--quiet") == ""
-
-
-@pytest.mark.heavy
 def test_the_command_takes_a_spectrum_in_three_forms(tmp_path):
     file = tmp_path / "spectrum.txt"
     file.write_text("4 3\n2, 1\n1\n")
@@ -432,32 +375,6 @@ def test_parameters_without_an_estimator_are_refused_as_those_of_one():
         with refused(InvalidParameterError) as of_estimator:
             forecast(PrivatePCA(**{"n_components": 2} | bad), 5, 2000)
         assert str(of_parameters.value) == str(of_estimator.value)
-
-
-@pytest.mark.heavy
-def test_the_command_prepares_rows_as_a_fit_would():
-    told = {
-        "nothing": ("--statistic", "spatial_sign"),
-        "public": ("--public", "norm"),
-        "kendall": ("--standardize",),
-        "normalized": ("--statistic", "normalized", "--no-center"),
-        "private": ("--statistic", "clipped"),
-    }
-    prepared = {name: json.loads(invoke("--json", *words)) for name, words in told.items()}
-    how = {name: answer["forecasts"][-1]["preparation"] for name, answer in prepared.items()}
-    for name, words in {
-        "nothing": "directions of differences between rows",
-        "public": "a public bound, with a constant",
-        "kendall": "signs of differences",
-        "normalized": "length 1",
-        "private": "found privately",
-    }.items():
-        assert words in how[name]
-    here = prepared["public"]["against_epsilon"][2]
-    assert here["mechanism"] == prepared["public"]["auto"]
-    assert here["components"][0]["half_width"] > 0
-    losses = [entry["mean"] for entry in prepared["public"]["against_rows"]]
-    assert losses[0] > losses[2] > losses[4]
 
 
 def test_a_schema_tells_the_features_and_their_ranges(tmp_path):

@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments
+from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.estimators.plan import plan_fit
 from eigenveil.tables.open import open_table
 from helpers import refused
 
@@ -99,13 +98,6 @@ def test_a_private_number_of_privacy_units_is_not_asked_for():
                 model.fit(table)
 
 
-def test_a_regression_has_the_same_bits():
-    X, y = MANY[:, :2], MANY @ [1.0, 0.1, 2.0]
-    bounds = [-4.0, -120.0, -20.0], [4.0, 120.0, 20.0]
-    models = [PrivateRidge(bounds=bounds, epsilon=4, random_state=3).fit(part, y) for part in (X, np.asfortranarray(X))]
-    assert np.array_equal(*(model.release_.integers["matrix"] for model in models))
-
-
 def test_a_plan_of_a_table_in_memory_has_the_one_route_that_runs(tmp_path):
     for data in (MANY, pd.DataFrame(MANY), sp.csr_array(MANY)):
         plan = PrivatePCA(2).plan(open_table(data))
@@ -118,34 +110,6 @@ def test_a_plan_of_a_table_in_memory_has_the_one_route_that_runs(tmp_path):
     assert len(of_file.routes) > 2
     assert plan.route(7001).to_dict() == of_file.route(7001).to_dict()
     assert PrivatePCA(2).plan(open_table(MANY), n_rows=300).n_rows == 300  # what is declared counts
-
-
-UNIT, BY_NORM = np.arange(7001) % 900, {"statistic": "clipped", "center": False, "random_state": 3}
-SPARSE = {
-    "compared": (PrivatePCA(2, statistic="spatial_sign", random_state=3), {}),
-    "ranges": (PrivatePCA(2, random_state=3), {}),
-    "a mean first": (PrivatePCA(2, **GAUSSIAN, random_state=3), {}),
-    "a mean of units first": (PrivatePCA(2, **GAUSSIAN, random_state=3), {"privacy_unit": UNIT}),
-    "medians": (PrivatePCA(2, **WIDE, random_state=3), {}),
-    "a norm of weighted rows": (PrivatePCA(2, **BY_NORM), {"sample_weight": 1 + UNIT}),
-    "a norm of units": (PrivatePCA(2, **BY_NORM), {"privacy_unit": UNIT}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", SPARSE)
-@pytest.mark.filterwarnings("ignore")
-def test_sparse_rows_are_made_dense_a_few_at_a_time(monkeypatch, case):
-    model, options = SPARSE[case]
-    wanted = model.fit(MANY, **options).release_.integers
-    sizes, toarray = [], sp.csr_array.toarray
-    monkeypatch.setattr(sp.csr_array, "toarray", lambda rows, *args: sizes.append(rows.shape) or toarray(rows, *args))
-    for most, fit_in in ((2**22, False), (3 * 500, True)):
-        monkeypatch.setattr("eigenveil.moments.units._DENSE_ENTRIES", most)
-        monkeypatch.setattr("eigenveil.moments.sums._BLOCK_ENTRIES", most // 4)
-        sizes.clear()
-        found = model.fit(sp.csr_array(MANY), **options).release_.integers
-        assert all(np.array_equal(found[name], integers) for name, integers in wanted.items())
-        assert fit_in == (max(n * d for n, d in sizes) <= 3 * 510)  # else there would be nothing to see
 
 
 def test_too_few_rows_to_transform_are_refused_with_the_number_that_it_takes():
@@ -197,20 +161,6 @@ def test_a_plan_is_the_same_for_every_private_number_of_rows(options):
     assert all(one == first for one in others)
     if options != PRIVATE_N[2]:  # about the mean, too few rows are refused
         assert len({one["n_rows"] for one in plans("replace_one")}) == 4  # a control
-
-
-def test_routes_are_made_once_for_the_same_parameters_and_again_for_others(monkeypatch):
-    made = []
-    monkeypatch.setattr(
-        "eigenveil.estimators.plan._all_routes", lambda *asked: made.append(asked) or pytest.fail("made again")
-    )
-    model = PrivatePCA(2, epsilon=1.375, bounds=(-1.0, [1.0, 2.0, 3.0]))
-    first = model.plan(3)
-    again = PrivatePCA(2, epsilon=1.375, bounds=(-1.0, [1.0, 2.0, 3.0])).plan(3, n_rows=5)
-    assert again.routes[0][1] is first.route(5)
-    model.bounds[1][0] = 7.0
-    assert model.plan(3).most_rows.rule != first.most_rows.rule
-    assert not made
 
 
 # No stop at 2^30 rows.
@@ -306,14 +256,3 @@ def test_a_declared_number_of_rows_is_for_every_kind_of_table():
         assert model.fit(data, plan=plan).release_.origin.row_rule.bits == 10
     other = PrivatePCA(2, random_state=1)
     assert other.fit(MANY, plan=other.plan(3, n_rows=10**12)).release_.origin.row_rule.bits == 10
-
-
-def test_parameters_that_cannot_be_pickled_are_planned_each_time():
-    class Bounds(dict):
-        def __reduce__(self):
-            raise TypeError
-
-    model = PrivatePCA(2, bounds=Bounds({0: (-9, 9), 1: (-99, 99), 2: (-1, 1)}), random_state=1)
-    plain = PrivatePCA(2, bounds={0: (-9, 9), 1: (-99, 99), 2: (-1, 1)}, random_state=1)
-    assert np.array_equal(*(one.fit(MANY).release_.integers["matrix"] for one in (model, plain)))
-    assert plan_fit.__defaults__[-1] == b""

@@ -7,10 +7,9 @@ import pytest
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments, release
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.releases.compare import compare
 from eigenveil.releases.record import Release
 from eigenveil.report.facts import read
-from helpers import refused, scales
+from helpers import refused
 
 X = np.random.default_rng(0).normal(size=(200, 3))
 
@@ -76,26 +75,6 @@ def test_errors_name_options_that_the_caller_has():
     with refused(InvalidParameterError) as info:
         PrivatePCA(2, norm_bound=1.0, center=False, mechanism="ppca").fit(X)
     assert "mechanism_options" in str(info.value)
-
-
-def test_releases_of_correlations_are_compared_whatever_sizes_they_tell():
-    rng = np.random.default_rng(0)
-    rows = rng.uniform(-1, 1, size=(20_000, 1)) * [1.0, 1.0, 0.0] + rng.uniform(-0.2, 0.2, size=(20_000, 3))
-    fits = {
-        name: [PrivatePCA(1, epsilon=8.0, norm_bound=2.0, **options).fit(rows).release_ for _ in range(2)]
-        for name, options in {"sizes": {}, "correlations": {"standardize": True}}.items()
-    }
-    for pair in fits.values():
-        assert compare(*pair).affinity > 0.99
-        # The distance of three entries of the same distribution, each in standard deviations of its noise: heavy tails.
-        assert 0 < compare(*pair).distance < 8
-    mixed = compare(fits["sizes"][0], fits["correlations"][0])
-    assert mixed.affinity is None
-    assert mixed.distance < 8  # both hold the same matrix
-    pairs, signs = (PrivatePCA(1, statistic=name).fit(rows).release_ for name in ("spatial_sign", "kendall"))
-    assert compare(pairs, signs).distance is None
-    scaled = PrivatePCA(1, statistic="spatial_sign", schema=scales(1.0, 2.0, 3.0)).fit(rows).release_
-    assert compare(pairs, scaled).distance is None
 
 
 def test_what_the_noise_hides_is_a_note_for_readers():

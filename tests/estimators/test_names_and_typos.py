@@ -66,11 +66,6 @@ def test_a_plan_for_bounds_by_name_is_that_of_the_table():
         model.plan(8)
 
 
-@pytest.mark.parametrize("text", [str, repr, format])
-def test_a_plan_prints_no_bytes(text):
-    assert "\\x" not in text(PrivatePCA(1, bounds=(0, 1)).plan(3))
-
-
 # What is misspelt or swapped.
 
 

@@ -1,8 +1,5 @@
 """`Plan`: made of public numbers; what `fit` executes, what is printed, what an audit takes as the claim."""
 
-import json
-import math
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -11,12 +8,11 @@ from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA, P
 from eigenveil.accounting.calibration import exact
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators.fit import whole_moments
-from eigenveil.estimators.plan import CORRELATIONS_FROM, COVARIANCE_FROM, GAUSSIAN_FROM
-from eigenveil.estimators.preparation import Features, FitParameters, prepared
-from eigenveil.estimators.split import NORM_SEARCHES, NORM_SHARE, RANGES_SHARES, USUAL_ROUNDS
+from eigenveil.estimators.parameters import Features, FitParameters
+from eigenveil.estimators.preparation import prepared
+from eigenveil.estimators.split import NORM_SEARCHES, USUAL_ROUNDS
 from eigenveil.guarantee import ORDER_ASSUMPTION
 from eigenveil.mechanisms import MECHANISMS, choose_mechanism
-from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.releases.file import MEANS
 from eigenveil.tables.open import open_table
 from helpers import scales
@@ -82,39 +78,6 @@ def test_the_parts_add_up_to_the_budget(model):
         assert parts <= exact(model.epsilon)
         assert float(parts) == pytest.approx(model.epsilon, rel=1e-15)
     assert all(promise.epsilon <= plan.guarantee.epsilon for promise in plan.guarantees.values())
-
-
-def test_bounds_cost_their_shares_and_correlations_nothing():
-    norm = 2 * NORM_SHARE
-    for standardize, times in ((False, COVARIANCE_FROM), (True, CORRELATIONS_FROM)):
-        options = {"epsilon": 2.0, "standardize": standardize}
-        ((_, clipped),) = PrivatePCA(2, statistic="clipped", **options).plan(5).routes
-        assert {name: part.epsilon for name, part in clipped.choices.items()} == {"norm_bound": float(norm)}
-        ((_, public),) = PrivatePCA(2, norm_bound=1.0, **options).plan(5).routes
-        assert public.choices == {}
-        (_, few), (below, many), *_ = PrivatePCA(2, **options).plan(5).routes
-        assert below == times * 5 / 2
-        first = 0 if times < 2 * 1000 else 1  # a share of ranges that is half as large takes twice the rows
-        assert few.choices == {}
-        assert few.rule.statistic == ("kendall" if standardize else "spatial_sign")
-        assert {name: part.epsilon for name, part in many.choices.items()} == {
-            "bounds": float(2 * RANGES_SHARES[first]),
-            "norm_bound": float(norm),
-        }
-        assert many.rule.statistic == "clipped"
-
-
-@pytest.mark.parametrize("standardize", [False, True])
-def test_with_delta_ranges_take_a_share_of_the_gaussian_budget_and_pay_earlier(standardize):
-    plan = PrivatePCA(2, epsilon=2.0, delta=1e-6, standardize=standardize).plan(40)
-    (_, few), (below, many), *_ = plan.routes
-    assert few.rule.statistic in ("kendall", "spatial_sign")
-    assert below == GAUSSIAN_FROM * 40 / 2
-    assert many.choices == {}
-    assert many.split.chosen == ("bounds", "norm_bound")
-    assert many.split.gaussian_ranges == RANGES_SHARES[-1]
-    assert many.mechanism.epsilon == many.guarantee.epsilon == 2.0
-    assert "of its mu squared for the ranges of the features" in str(plan)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
@@ -248,27 +211,46 @@ def test_fit_executes_the_plan_that_it_is_given():
         model.fit(ROWS[:, :4], plan=plan)
 
 
-@pytest.mark.parametrize(("n_rows", "kinds"), [(300, {"spatial_sign", "kendall", "normalized"}), (90_000, {"clipped"})])
-def test_a_plan_for_a_number_of_rows_runs_as_the_one_that_is_made_by_fit(n_rows, kinds):
-    rows = np.random.default_rng(3).normal(size=(n_rows, 5))
-    for model in (PrivatePCA(2), PrivatePCA(2, standardize=True), PrivatePCA(2, epsilon=0.5, center=False)):
-        model.set_params(random_state=1)
-        plan = model.plan(5, n_rows=n_rows)
-        ((_, route),) = plan.routes
-        assert route.rule.statistic in kinds
-        planned, whole = (clone(model).fit(rows, plan=given).release_ for given in (plan, None))
-        assert np.array_equal(planned.integers["matrix"], whole.integers["matrix"])
+class Policy(PrivateCovariance):
+    """A subclass whose constructor has fewer parameters: the others are set from a policy."""
+
+    def __init__(self):
+        super().__init__(epsilon=1.0, bounds=(0, 1))
 
 
-def test_a_plan_reads_no_rows_and_makes_no_moments(monkeypatch):
-    def refuse(*_):
-        raise AssertionError
+def test_a_fit_of_a_subclass_with_a_shorter_constructor_has_its_own_plan():
+    rows, errors = np.random.default_rng(0).uniform(size=(5000, 4)), []
+    for epsilon in (5.0, 0.05, 5.0):
+        model = Policy()
+        model.epsilon = epsilon
+        assert model.plan(4, 5000).guarantee.epsilon == model.fit(rows).guarantee_.epsilon == epsilon
+        errors.append(np.abs(model.covariance_ - np.cov(rows.T)).mean())
+    assert min(errors[1] / errors[0], errors[1] / errors[2]) > 10  # 100 times the noise
+    for largest in (1, 1000):
+        model = Policy()
+        model.bounds = (0, largest)
+        assert np.allclose(np.diag(model.fit(rows * largest).covariance_), largest**2 / 12, rtol=0.2)
 
-    monkeypatch.setattr(SecondMoments, "__init__", refuse)
-    for model in MODELS:
-        plan = model.plan(5)
-        assert json.loads(json.dumps(plan.to_dict()))["n_features"] == 5
-        assert math.isfinite(plan.guarantee.epsilon)
+
+def test_a_plan_follows_parameters_that_are_changed_in_place():
+    model = PrivatePCA(2, bounds=(-1.0, [1.0, 2.0, 3.0]), mechanism_options={"calibration": "tight"}, epsilon=1.375)
+    before = model.plan(3)
+    assert model.plan(3).most_rows is before.most_rows  # made once
+    model.bounds[1][0] = 7.0
+    assert model.plan(3).most_rows.rule.shift[0] == 3.0
+    with pytest.raises(InvalidParameterError, match="other parameters"):
+        model.fit(ROWS[:, :3], plan=before)
+    model.mechanism_options["calibration"] = "no such"
+    with pytest.raises(InvalidParameterError, match="calibration"):
+        model.plan(3)
+    high = np.array([1.0, 2.0, 3.0])
+    model = PrivatePCA(2, bounds=(-1.0, high))
+    for _ in range(2):
+        assert np.allclose(model.plan(3).most_rows.rule.shift, (high - 1) / 2)
+        high *= 2.0
+    PrivatePCA(2, mechanism_options={"accept_inexact": True}).plan(3)
+    with pytest.raises(InvalidParameterError, match="accept_inexact"):  # 1 is as large as True, and no truth value
+        PrivatePCA(2, mechanism_options={"accept_inexact": 1}).plan(3)
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,6 @@ def ridge(**parameters):
     return PrivateRidge(**{"bounds": RANGES, "fit_intercept": True, **parameters})
 
 
-def rows_needed(d, epsilon):
-    """Where the noise on the mean is a ninth of half the range, from the mechanism's variance written out."""
-    wide = d + 1  # with the constant
-    p = wide * (wide + 1) / 2
-    off_diagonal_sd = math.sqrt((wide + 1) * (2 * p + 1) / (p + 2)) / epsilon
-    # Rows of squared norm d and constant √d/2 reach 1.25 d; a mean is an entry divided by n and the constant.
-    return 9 * off_diagonal_sd * 1.25 * d / (math.sqrt(d) / 2)
-
-
 def test_too_few_rows_are_refused_before_the_spend(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "a.ledger", epsilon=10.0, data_set="diabetes")
     for fit in (
@@ -53,15 +44,6 @@ def test_what_the_refusal_says_would_do():
     ridge(epsilon=factor).plan(11, 370)
     ridge().plan(11, math.ceil(370 * factor))
     ridge(fit_intercept=False).plan(11, 370)
-
-
-@pytest.mark.parametrize(("d", "epsilon"), [(11, 0.5), (11, 2.0), (100, 1.0)])
-def test_the_limit_is_a_ninth_of_half_the_range_and_less_for_many_features(d, epsilon):
-    needed = rows_needed(d, epsilon) * max(1.0, math.sqrt(d) / 9 / 0.7)
-    model = PrivateRidge(epsilon=epsilon, bounds=(0, 1), fit_intercept=True)
-    model.plan(d, math.ceil(needed))
-    with pytest.raises(InvalidDataError):
-        model.plan(d, math.floor(needed))
 
 
 def test_a_private_number_of_rows_is_not_refused():

@@ -9,11 +9,11 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, Schema, load_release
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, Schema, load_release
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import TYPES_ASSUMPTION
 from eigenveil.report import render_report
-from eigenveil.tables.open import open_table, second_moments
+from eigenveil.tables.open import open_table
 from eigenveil.tables.schema import Column
 from helpers import refused, scales
 
@@ -89,32 +89,6 @@ def tables(folder):
         "parquet": str(folder / "a.parquet"),
         "parts": [folder / "1.csv", folder / "2.csv.gz"],
     }
-
-
-def test_every_kind_of_table_gives_the_same_rows(tmp_path):
-    for kind, table in tables(tmp_path).items():
-        source = open_table(table, schema=SCHEMA)
-        assert source.feature_names == NAMES, kind
-        assert np.array_equal(np.concatenate(list(source.batches())), EXPECTED), kind
-
-
-def test_batches_leave_no_trace(tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.tables.frames.batch_rows", lambda n_features: 7)
-    for kind, table in tables(tmp_path).items():
-        blocks = list(open_table(table, schema=SCHEMA).batches())
-        assert max(map(len, blocks)) == 7, kind
-        assert np.array_equal(np.concatenate(blocks), EXPECTED), kind
-
-
-def test_dask_gives_the_same_bits():
-    dataframe = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
-    source = open_table(dataframe.from_pandas(RAW, npartitions=7, sort=False), schema=SCHEMA)
-    assert source.feature_names == NAMES
-    moments = second_moments(source, RowBound(500.0))
-    assert moments == second_moments(EXPECTED, RowBound(500.0))
-    model = PrivateCovariance(epsilon=1.0, random_state=0).fit(source)
-    assert model.release_.origin.schema == SCHEMA
-    assert model.norm_bound_ == len(SCHEMA.used) ** 0.5
 
 
 def test_no_row_within_its_ranges_is_longer_than_the_norm():
@@ -240,16 +214,6 @@ def test_a_plan_without_what_the_table_declares_is_refused():
     assert model.fit(source, plan=model.plan(source)).norm_bound_ == len(SCHEMA.used) ** 0.5
     with refused(InvalidParameterError):
         model.fit(RAW[["age"]], plan=model.plan(2))
-
-
-@pytest.mark.parametrize("truths", [[True, None, False], ["True", "", "f"], [1.0, np.nan, 0.0], ["Y ", "?", "no"]])
-def test_truth_values_are_known_in_many_forms(truths):
-    schema = Schema((Column("a", "boolean", missing="indicator"),))
-    for frame in (pd.DataFrame({"a": truths}), pd.DataFrame({"a": truths}, dtype=object), pl.DataFrame({"a": truths})):
-        if frame["a"].dtype == object and isinstance(truths[0], float):
-            continue  # numbers as objects are refused, as everywhere
-        rows = np.vstack(list(open_table(frame, schema=schema).batches()))
-        assert rows.tolist() == [[1, 0], [0.5, 1], [0, 0]]
 
 
 def test_a_regression_by_schema():

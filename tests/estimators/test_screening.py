@@ -3,10 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from eigenveil import PrivatePCA, PrivateSparsePCA, RowBound, load_release, score_map
-from eigenveil.cli import app
 from eigenveil.errors import InvalidDataError
 from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.releases.origin import Origin, Screening
@@ -138,13 +136,6 @@ def test_moments_of_features_are_a_part_of_those_of_all() -> None:
     assert (part.n_samples, part.bound.limit_squared) == (whole.n_samples, bound.limit_squared)
 
 
-def test_a_report_says_what_it_is_about() -> None:
-    release = fitted(norm_bound=20.0).release_
-    kept, page = release.n_features, render_report(release)
-    assert release.features_counted == f"{kept} of {D}, chosen privately"
-    assert f"about {kept} of {D} features" in " ".join(page.split())
-
-
 def test_an_origin_names_the_features_that_were_kept() -> None:
     origin = fitted(norm_bound=20.0).release_.origin
     assert Origin.from_dict(origin.to_dict()).screening == origin.screening
@@ -171,15 +162,3 @@ def test_a_score_map_takes_rows_of_all_features() -> None:
     cloud = score_map(rows, release, epsilon=1.0)
     assert np.array(cloud.grid.weights).shape == (2, D)
     assert "chosen privately" in render_report(release, scores=cloud)
-
-
-@pytest.mark.parametrize("as_json", [False, True])
-def test_the_command_line_shows_the_features_that_were_kept(tmp_path, as_json: bool) -> None:
-    path, out = tmp_path / "rows.csv", tmp_path / "rows.npz"
-    pd.DataFrame(table(), columns=[f"g{position}" for position in range(D)]).to_csv(path, index=False)
-    options = ["--epsilon", "4", "--components", "1", "--norm-bound", "20", "--output", str(out), "--yes"]
-    result = CliRunner().invoke(app, ["sparse-pca", str(path), *options, *(["--json"] if as_json else [])])
-    assert result.exit_code == 0, result.output
-    assert any(f"g{position}" in result.output for position in SUPPORT)
-    shown = CliRunner().invoke(app, ["show", str(out)])
-    assert f"of {D}, chosen privately" in shown.output

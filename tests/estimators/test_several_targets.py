@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,20 +10,17 @@ import pytest
 import scipy.sparse
 from scipy.stats import ks_2samp
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import cross_val_predict
 
 from eigenveil import (
     PrivacyLedger,
     PrivateCovariance,
     PrivateRidge,
-    Release,
     RowBound,
     SecondMoments,
     load_release,
 )
-from eigenveil.errors import InvalidDataError, InvalidParameterError, NoiseWarning
+from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.releases.origin import Origin
-from eigenveil.report.page import render_report
 from eigenveil.tables.schema import Column, Schema
 from helpers import refused
 
@@ -250,51 +246,3 @@ def test_a_file_with_impossible_targets_is_refused(target):
     content["request"]["target"] = target
     with pytest.raises(ValueError, match="target"):
         Origin.from_dict(content).check(5)
-
-
-def test_the_summary_the_report_and_the_notebook_tell_of_every_target():
-    model = ridge().fit(TABLE[NAMES[:3]], TABLE[["u", "v"]])
-    found = model.summary()
-    assert [table.title for table in found.tables] == ["Coefficients of u", "Coefficients of v", "Fit"]
-    assert found.title == "Private regression of u, v"
-    assert found.facts["Targets"] == "u, v"
-    for place in range(2):
-        rows = found.tables[place].rows
-        assert [row[0] for row in rows] == ["a", "b", "c", "intercept"]
-        assert [row[1] for row in rows] == [*model.coef_[place], model.intercept_[place]]
-    assert [row[:2] for row in found.tables[2].rows] == [("R² of u", model.r2_[0]), ("R² of v", model.r2_[1])]
-    assert model.release_.summary(["u", "v"], alpha=0).tables[1].title == "Coefficients of v"
-    assert model.release_.summary("u", alpha=0).tables[0].title == "Coefficients"
-    page = render_report(model.release_)
-    for told in (page, model._repr_html_()):
-        for name in ("u", "v"):
-            assert f"coefficients for {name} are significantly different" in told
-    assert page.count("Coefficients of the regression") == 2
-    assert "the targets of the regression" in page
-
-
-def test_what_is_said_of_one_target_alone_has_its_name():
-    unrelated, warned = np.column_stack([Y[:, 0], RNG.uniform(-1, 1, N)]), 0
-    for seed in range(8):
-        with warnings.catch_warnings(record=True) as seen:
-            warnings.simplefilter("always", NoiseWarning)
-            model = ridge(epsilon=1.0, random_state=seed).fit(X[:3000], unrelated[:3000])
-        assert model.coef_[0].any()
-        assert model.coef_[1].any() or seen
-        assert all("relation of the target x4 to the features" in str(one.message) for one in seen)
-        assert sum("the target x4" in note for note in model.summary().notes) == len(seen)
-        warned += bool(seen)
-    assert warned > 0
-
-
-@pytest.mark.filterwarnings("ignore::eigenveil.errors.PrivacyWarning")
-def test_scikit_learn_sees_several_outputs():
-    assert ridge().__sklearn_tags__().target_tags.multi_output
-    assert cross_val_predict(ridge(), X, Y, cv=2).shape == (N, 2)
-
-
-def test_a_copy_of_the_release_needs_no_rows():
-    release = ridge().fit(X, Y).release_
-    other = Release(dict(release.integers), dict(release.unit), release.guarantee, release.origin)
-    assert [fit.target for fit in other.regressions] == [3, 4]
-    assert PrivateCovariance(bounds=(-1, 1)).fit(X).release_.regressions == ()

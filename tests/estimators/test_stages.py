@@ -6,21 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, load_release
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, load_release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.estimators import fit
-from eigenveil.estimators import split as split_module
-from eigenveil.estimators.preparation import Needs
-from eigenveil.estimators.split import (
-    MEAN_SHARES,
-    NORM_SEARCHES,
-    PILOT_SHARE,
-    RESIDUAL_NORM_SHARE,
-    STAGES,
-    USUAL_ROUNDS,
-    Split,
-    checked_stages,
-)
+from eigenveil.estimators.split import PILOT_SHARE, Split
 from eigenveil.mechanisms.budget import MOST_WEIGHT
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.postprocess.preconditioning import (
@@ -45,78 +33,7 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
 PLAIN = {**BUDGET, "statistic": "clipped", "center": False}
 
 
-def split_of(model, n_rows, d=D):
-    return model.plan(d).route(n_rows).split
-
-
 # Which stages there are, from public numbers.
-
-
-def test_the_mean_is_measured_first_from_the_rows_of_the_rule_on():
-    model = PrivateCovariance(**BUDGET, center=True, norm_bound=3.0)
-    plan = model.plan(D)
-    mechanism = plan.most_rows.mechanism
-    for least, share in MEAN_SHARES:
-        rows = next(n for n in range(1, 10**6) if n * mechanism.total_mu() / D**0.5 >= least)
-        assert split_of(model, rows).mean == share
-        assert split_of(model, rows - 1).mean != share
-    few = MEAN_SHARES[0][0] - 1
-    assert split_of(model, few).mean == 0
-    assert plan.route(few).mechanism.n_features == D + 1  # the constant
-    assert plan.route(10**6).mechanism.n_features == D
-    assert model.plan(D, 10**6).most_rows.split == plan.route(10**6).split
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"delta": 0.0},
-        {"adjacency": "add_or_remove_one"},
-        {"mechanism": "gaussian", "mechanism_options": {"calibration": "paper"}},
-        {"mechanism": "mod_sulq"},
-        {"stages": 1},
-        {"norm_bound": 1e12},
-    ],
-)
-def test_elsewhere_the_constant_stays(parameters):
-    model = PrivateCovariance(**{"norm_bound": 3.0, "epsilon": 1.0, "delta": 1e-6, "center": True} | parameters)
-    plan = model.plan(D)
-    assert not plan.measures_mean
-    assert plan.route(10**7).mechanism.n_features == D + 1
-    assert not plan.route(10**7).split.divides_mechanism
-
-
-def test_a_mean_is_first_only_where_that_is_quieter_than_the_constant_even_without_a_mean():
-    for d, first in ((2, False), (4, False), (5, True), (8, True), (20, True)):
-        plan = PrivateCovariance(**BUDGET, center=True, norm_bound=3.0).plan(d)
-        few, many = plan.route(1).mechanism, plan.route(10**7).mechanism
-        assert plan.measures_mean == first == (many.n_features == d)
-        gaussian = Gaussian(epsilon=1.0, delta=1e-6, n_features=d)
-        left = 1 - MEAN_SHARES[-1][1] - RESIDUAL_NORM_SHARE * USUAL_ROUNDS / NORM_SEARCHES
-        assert first == (gaussian.off_diagonal_sd / left**0.5 <= 1.05 * 1.25 * few.equivalent_sd)
-
-
-def test_a_second_stage_is_tried_where_rows_are_wide_enough():
-    model = PrivatePCA(2, **PLAIN)
-    narrow = PrivatePCA(1, **PLAIN, mechanism="gaussian")
-    assert split_of(narrow, 10**5, 2).pilot == 0
-    assert split_of(narrow, 10**5, 3).pilot > 0
-    assert split_of(model, 10**5, 4).pilot == 0  # where matrix_laplace is quieter, which cannot be divided
-    assert split_of(model, 10**5, 2000).pilot > 0
-    assert split_of(model, 10**5, 2001).pilot == 0
-    assert split_of(PrivatePCA(2, **PLAIN, stages=2, mechanism="gaussian"), 10**5, 2).pilot > 0
-    assert split_of(PrivatePCA(2, **PLAIN, stages=1), 10**5).pilot == 0
-    assert split_of(PrivatePCA(2, **BUDGET, statistic="spatial_sign"), 10**5).pilot == 0
-    assert split_of(PrivateSparsePCA(2, **PLAIN), 10**5).pilot == 0  # its penalty wants noise alike everywhere
-    assert split_of(model, 10**8).pilot == 0  # weighed sums would not fit
-    for model in (
-        PrivateCovariance(**PLAIN),
-        PrivateRidge(target=0, **BUDGET, fit_intercept=False),
-        PrivatePCA(**PLAIN),
-        PrivatePCA(0.9),
-    ):
-        assert split_of(model, 10**5).pilot == 0  # a matrix is wanted, and clipping mapped rows costs it too much
-    assert split_of(PrivateRidge(target=0, **BUDGET, fit_intercept=False, stages=2), 10**5).pilot > 0
 
 
 def test_two_stages_of_rows_of_which_nothing_is_public_clip_them():
@@ -142,10 +59,6 @@ def test_all_shares_add_up_to_at_most_one():
 def test_stages_that_are_none_are_refused(stages):
     with refused(InvalidParameterError):
         PrivatePCA(2, stages=stages).plan(D)
-
-
-def test_stages_are_read_as_text_too():
-    assert [checked_stages(str(one)) for one in STAGES] == list(STAGES)
 
 
 @pytest.mark.parametrize(
@@ -182,45 +95,6 @@ def test_rows_that_are_read_once_say_so():
     assert collected.release_.origin.centred  # by the constant
     same = PrivatePCA(2, **BUDGET, norm_bound=3.0, center=True, stages=1).fit(MOVED)
     assert np.array_equal(same.components_, collected.components_)
-
-
-class Counting:
-    """A source that counts how often it is read."""
-
-    n_features, feature_names, n_rows_hint = D, None, None
-
-    def __init__(self, rows):
-        self.rows, self.readings = rows, 0
-
-    def batches(self):
-        self.readings += 1
-        yield self.rows
-
-
-@pytest.mark.parametrize(
-    ("parameters", "rows", "readings"),
-    [
-        ({"stages": 1, "norm_bound": 3.0}, STEEP, 1),
-        ({"norm_bound": 3.0, "center": False}, STEEP, 3),
-        ({"norm_bound": 3.0, "center": False}, GENERATOR.normal(size=(500, D)), 1),
-        ({"norm_bound": 9.0, "center": True}, MOVED, 3),
-        ({"statistic": "clipped", "center": True}, MOVED, 3),
-    ],
-)
-@pytest.mark.parametrize("moves", ["little", "the first time", "each time"])
-def test_rows_are_read_again_only_where_something_comes_of_it(monkeypatch, parameters, rows, readings, moves):
-    # A first mean that moves the rows by little is the only one; a second that moves them far asks for another bound.
-    monkeypatch.setattr(split_module, "SMALL_ERROR", np.inf if moves == "little" else 0.0)
-    monkeypatch.setattr(fit, "SMALL_STEP", 0.0 if moves == "each time" else np.inf)
-    monkeypatch.setattr(fit, "MUCH_NARROWER", 0.0)  # no bound is far too wide
-    if parameters.get("center"):
-        # No preconditioning, which a bound that is forced to stay decides too.
-        needs = Needs("PrivatePCA", matrix=False, lengths=False, n_directions=2, even_noise=True)
-        monkeypatch.setattr(PrivatePCA, "_needs", lambda self: needs)
-        readings += {"little": -1, "the first time": 0, "each time": 1}[moves]
-    source = Counting(rows)
-    PrivatePCA(2, **BUDGET, **parameters).fit(source)
-    assert source.readings == readings
 
 
 @pytest.mark.parametrize("rounds", [1, 2])

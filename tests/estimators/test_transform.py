@@ -12,8 +12,8 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from eigenveil import PrivacyLedger, PrivatePCA, load_release
 from eigenveil.accounting.calibration import exact
 from eigenveil.errors import InvalidParameterError
+from eigenveil.estimators.parameters import Features, FitParameters
 from eigenveil.estimators.plan import plan_fit, rows_for_ranges
-from eigenveil.estimators.preparation import Features, FitParameters
 from eigenveil.estimators.split import NORM_SHARE, RANGES_SHARES, SEARCHES
 from eigenveil.mechanisms.choices import PureSearch
 from helpers import invoked, refused

@@ -59,18 +59,6 @@ def test_a_promise_to_rows_says_that_a_person_stands_for_one():
         assert "all rows of one person" not in told
 
 
-def test_units_are_read_from_their_text():
-    assert [Unit.parse(name) for name in ("row", "person")] == list(Unit)
-    with refused(InvalidParameterError):
-        Unit.parse("household")
-
-
-def test_a_promise_is_made_about_another_unit_with_all_of_its_parts():
-    whole = compose([Guarantee(0.1), Guarantee(0.2)]).for_unit(Unit.PERSON)
-    assert [part.unit for part in (whole, *whole.parts)] == [Unit.PERSON] * 3
-    assert whole.epsilon == 0.3
-
-
 # Composition.
 
 
@@ -103,14 +91,6 @@ def test_a_ledger_counts_one_unit(path, unit, kept, other):
     assert PrivacyLedger(path).entries()[0].guarantee == kept
 
 
-def test_a_ledger_is_of_rows_unless_it_is_said(path):
-    assert PrivacyLedger.create(path, epsilon=1.0, data_set="study").unit is Unit.ROW
-    assert "unit='row'" in repr(PrivacyLedger(path))
-    with refused(InvalidParameterError):
-        PrivacyLedger.create(path.with_name("other"), epsilon=1.0, unit="visit", data_set="study")
-    assert not path.with_name("other").exists()
-
-
 def test_a_ledger_of_format_3_is_read_and_charged_as_before(path):
     shutil.copytree(GOLDEN, path)
     ledger = PrivacyLedger(path)
@@ -118,22 +98,6 @@ def test_a_ledger_of_format_3_is_read_and_charged_as_before(path):
     assert (ledger.unit, ledger.remaining) == (Unit.PERSON, (0.5, 9e-06))
     assert ledger.spend(PERSON, "a third look").entry == 3
     assert PrivacyLedger(path).remaining == (0.25, 9e-06)
-
-
-def test_the_command_line_makes_and_shows_ledgers_of_persons(path):
-    def told(*words):
-        result = CliRunner().invoke(app, ["ledger", *map(str, words)])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    words = ("--data-set", "ward 3", "--epsilon", 1)
-    assert "all rows of one privacy unit" in told("create", path, *words, "--unit", "person")
-    assert PrivacyLedger(path).unit is Unit.PERSON
-    assert json.loads(told("show", path, "--json"))["unit"] == "person"
-    assert "It fits" in told("check", path, "--epsilon", 1)
-    PrivacyLedger(path).spend(PERSON, "first look")
-    assert json.loads(told("history", path, "--json"))[0]["guarantee"]["unit"] == "person"
-    assert "one row" in told("create", path.with_name("rows.ledger"), *words)
 
 
 # The gate, and what leaves it.
@@ -163,17 +127,6 @@ def test_every_mechanism_that_hides_sums_of_rows_promises_it_to_persons(name, ad
     assert drawn.origin.n_rows == (4 if adjacency is Adjacency.REPLACE_ONE else None)
     if "count" in drawn.integers:
         assert drawn.integers["count"] < 600  # 4 persons with noise of scale 20, and not 77,777 rows
-
-
-def test_mechanisms_get_the_number_of_persons(monkeypatch):
-    seen = []
-    mechanism = mechanism_of("gaussian", Adjacency.ADD_OR_REMOVE_ONE)
-    draw = type(mechanism).draw
-    monkeypatch.setattr(type(mechanism), "draw", lambda *args: seen.append(args[3]) or draw(*args))
-    moments = moments_of("by_rows")
-    release(mechanism, moments)
-    gate.draw_pilot(mechanism, moments, np.random.default_rng(0))
-    assert seen == [4, 4]
 
 
 def test_a_mechanism_for_one_row_each_refuses_persons_before_the_spend(path):

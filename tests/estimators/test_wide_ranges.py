@@ -5,11 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, gate
+from eigenveil import PrivatePCA, PrivateRidge, gate
 from eigenveil.accounting.calibration import exact
 from eigenveil.estimators import fit
-from eigenveil.estimators.preparation import Features, FitParameters, prepared_about_medians
-from eigenveil.estimators.split import MEDIAN_PLACES, MEDIAN_SHARES
+from eigenveil.estimators.parameters import Features, FitParameters
+from eigenveil.estimators.preparation import prepared_about_medians
+from eigenveil.estimators.split import MEDIAN_PLACES
 from eigenveil.mechanisms.choices import PureSearch
 from eigenveil.metrics import captured_variance
 from eigenveil.tables.open import open_table
@@ -78,30 +79,6 @@ def test_what_is_spent_adds_up_to_epsilon(monkeypatch, n):
     assert sum(spent) + exact(model.release_.mechanism.epsilon) == 1
     assert model.release_.guarantee.epsilon == 1.0
     assert model.release_.origin.chosen_privately == ("medians", "norm_bound")
-
-
-def test_the_share_of_medians_falls_with_the_rows():
-    routes = PrivatePCA(2, epsilon=0.5, bounds=WIDE).plan(5).routes
-    found = [(rows, route.split.medians, route.split.norm) for rows, route in routes]
-    expected = [(max(5 * times_d, times) * 2, *shares) for times_d, times, *shares in MEDIAN_SHARES]
-    assert found == [(0, 0, 0), *expected]
-    assert not any(route.guarantee.epsilon > 0.5 for _, route in routes)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        PrivatePCA(2, epsilon=1.0, delta=1e-6, bounds=WIDE),  # has a mean that is measured first
-        PrivatePCA(2, epsilon=1.0, bounds=WIDE, adjacency="add_or_remove_one"),  # the number of rows is private
-        PrivatePCA(2, epsilon=1.0, bounds=WIDE, norm_bound=1.0),
-        PrivatePCA(2, epsilon=1.0, bounds=WIDE, center=False),
-        PrivatePCA(2, epsilon=1.0, bounds=WIDE, mechanism="matrix_laplace"),
-        PrivatePCA(2, epsilon=1.0, bounds=WIDE, stages=1),
-        PrivateCovariance(epsilon=1.0, bounds=WIDE),  # of rows that are not shortened
-    ],
-)
-def test_nothing_is_looked_for_elsewhere(model):
-    assert not any(route.split.medians for _, route in model.plan(5).routes)
 
 
 def test_medians_are_found_within_the_range():

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigenveil import Guarantee, load_release
+from eigenveil import Guarantee
 from eigenveil.accounting import exact
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Numerics
 from eigenveil.local import LocalProtocol, encode, encode_many, mechanism_of, shuffled_guarantee, simulate
 from eigenveil.local.client import on_grid
-from eigenveil.local.wire import Refusal, from_line, to_line, unpack
+from eigenveil.local.protocol import Refusal, from_line, to_line, unpack
 from eigenveil.mechanisms.local import LOCAL_MECHANISMS, local_mechanism_from
 from helpers import refused
 
@@ -291,24 +291,6 @@ def test_many_and_one_agree_in_mechanism_of_ids():
     reports = encode_many(LocalProtocol(3, 1.0), np.ones((50, 3)))
     assert len(set(reports)) == 50
     assert len({report[13:29] for report in reports}) == 50
-
-
-@pytest.mark.parametrize("mechanism", ALL)
-def test_simulation_returns_a_release(mechanism, tmp_path):
-    protocol = protocol_for(mechanism, epsilon=8.0, norm_bound=2.0)
-    rows = np.random.default_rng(2).standard_normal((20_000, 6)) * [3, 1, 0.1, 0.1, 0.1, 0.1]
-    release = simulate(protocol, rows, np.random.default_rng(3), n_components=2)
-    assert release.guarantee.reproducible
-    assert release.components.shape == (2, 6)
-    assert abs(release.components[0, 0]) > 0.9
-    clipped = rows * np.minimum(1, 2 / np.linalg.norm(rows, axis=1))[:, None]
-    assert np.linalg.norm(release.covariance - clipped.T @ clipped / len(rows)) < 1
-    assert not simulate(protocol, rows[:50]).guarantee.reproducible
-    back = load_release(release.save(tmp_path / "local.npz"))
-    assert back.origin.mechanism == back.origin.parameters["mechanism"] == mechanism
-    assert back.n_rows == 20_000
-    with refused(InvalidDataError):
-        simulate(protocol, np.zeros((0, 6)))
 
 
 CLIENT = """

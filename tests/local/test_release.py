@@ -11,7 +11,7 @@ from eigenveil.estimators import local_pca as estimator_module
 from eigenveil.estimators.local_pca import LocalPCA, LocalSparsePCA
 from eigenveil.local import LocalProtocol, aggregate, encode_many, mechanism_of, simulate
 from eigenveil.mechanisms.local import LOCAL_MECHANISMS
-from eigenveil.releases.origin import ComponentsRequest, SparseRequest
+from eigenveil.releases.origin import ComponentsRequest
 from helpers import refused
 
 ALL = {name: (1e-6 if kind.needs_delta else 0.0) for name, kind in LOCAL_MECHANISMS.items()}
@@ -40,19 +40,6 @@ def test_a_file_says_what_the_estimator_said(mechanism, tmp_path):
     assert {name: value.dtype for name, value in back.integers.items()} == {"sums": np.int64, "ones": np.int64}
     sd = mechanism_of(pca.protocol_).off_diagonal_sd * 1.5**2 / np.sqrt(3000)
     assert back.noise_sd == pytest.approx(sd)
-
-
-def test_a_file_says_what_the_sparse_estimator_said(tmp_path):
-    sparse = LocalSparsePCA(1, epsilon=8.0, norm_bound=1.5, screen=4, penalty=0.01, max_iter=2000).fit(rows_for())
-    back = load_release(sparse.release_.save(tmp_path / "sparse.npz"))
-    assert back.origin.request == SparseRequest(1, penalty=0.01, screen=4, max_iter=2000)
-    assert np.array_equal(back.components, sparse.components_)
-    assert np.array_equal(back.explained_variance, sparse.explained_variance_)
-    assert (
-        (back.spectrum.sparse.penalty, back.spectrum.sparse.n_iter)
-        == (sparse.penalty_, sparse.n_iter_)
-        == (0.01, sparse.n_iter_)
-    )
 
 
 @pytest.mark.parametrize(

@@ -134,16 +134,6 @@ def test_no_report_adds_more_than_the_limit():
         assert max(map(np.linalg.norm, moments)) == pytest.approx(mechanism.pull, rel=0.01)
 
 
-def test_blocks_of_bases_give_the_same_sums(monkeypatch):
-    mechanism = local_mechanism_from({"mechanism": "one_bit", "n_features": 9, "epsilon": 1.0, "rank": 4})
-    rows = np.trunc(np.random.default_rng(3).standard_normal((40, 9)) * 2000)
-    payloads = mechanism.perturb(rows, IDS, np.random.default_rng(4))
-    sums, _ = mechanism.fold(payloads, IDS)
-    monkeypatch.setattr("eigenveil.mechanisms.local.one_bit._BLOCK_ENTRIES", 100)
-    assert np.array_equal(mechanism.perturb(rows, IDS, np.random.default_rng(4)), payloads)
-    assert np.array_equal(mechanism.fold(payloads, IDS)[0], sums)
-
-
 # Rank 1 is what 0.1 knew: its texts, reports and sums mean what they meant.
 
 OLD = {
@@ -183,24 +173,6 @@ def test_a_text_without_a_rank_means_one_direction():
     assert local_mechanism_from(parameters).parameters() == mechanism_of(old).parameters()
     assert mechanism_of(old).variance() == pytest.approx(201.56107816037053, rel=1e-12)
     assert mechanism_of(old).pull == pytest.approx(15.730600540940967, rel=1e-12)
-
-
-def test_a_new_protocol_has_its_rank_written():
-    new = LocalProtocol(6, 1.0, mechanism="one_bit")
-    assert new.rank == 3
-    assert json.loads(new.to_json())["rank"] == 3
-    assert LocalProtocol.from_json(new.to_json()) == new
-    assert new.fingerprint != OLD["fingerprint"]
-    assert new.report_bytes == LocalProtocol(6, 1.0, mechanism="one_bit", rank=1).report_bytes
-    assert [LocalProtocol(d, 1.0, mechanism="one_bit").rank for d in (2, 3, 4, 15, 2000)] == [1, 1, 2, 7, 8]
-    assert LocalProtocol(40, 8.0, mechanism="one_bit").rank == 1  # where a direction has the smaller variance
-    assert "rank" not in json.loads(LocalProtocol(6, 1.0).to_json())
-    for changed in ({"rank": 1}, {"rank": 2}):
-        with refused(InvalidParameterError):
-            LocalProtocol.from_json(json.dumps(json.loads(new.to_json()) | changed))
-    for mechanism, rank in (("one_bit", 0), ("one_bit", 4), ("one_bit", 1.5), ("one_bit", True), ("double_cap", 2)):
-        with refused(InvalidParameterError):
-            LocalProtocol(6, 1.0, mechanism=mechanism, rank=rank)
 
 
 # The choice of a mechanism by public numbers.

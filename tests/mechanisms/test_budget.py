@@ -15,10 +15,8 @@ from eigenveil.accounting.calibration import DISCRETE_SHARE, discrete_gaussian_e
 from eigenveil.accounting.sensitivity import frobenius_squared
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators import fit, plan, split
-from eigenveil.estimators.preparation import Needs
-from eigenveil.estimators.split import (
-    NORM_SHARE,
-)
+from eigenveil.estimators.parameters import Needs
+from eigenveil.estimators.split import NORM_SHARE
 from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms.budget import Budget, BudgetShare, at_share, averaged, bisections
 from eigenveil.mechanisms.gaussian import Gaussian

@@ -17,7 +17,8 @@ import scipy.sparse
 
 from eigenveil import PrivateCovariance, RowBound, SecondMoments
 from eigenveil.estimators.fit import whole_moments
-from eigenveil.estimators.preparation import Features, FitParameters, prepared
+from eigenveil.estimators.parameters import Features, FitParameters
+from eigenveil.estimators.preparation import prepared
 from eigenveil.moments import counts as norm_counts
 from eigenveil.moments.column_counts import ColumnCounts
 from eigenveil.moments.counts import NORM_GRID, RowSizes

@@ -29,7 +29,7 @@ from eigenveil import (
     release,
 )
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.estimators import inputs
+from eigenveil.estimators import base
 from eigenveil.estimators.score_map import score_map
 from eigenveil.mechanisms import MECHANISMS, gaussian, laplace
 from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
@@ -487,7 +487,7 @@ def test_a_cell_changes_its_own_row_alone_on_spark(container, column, tmp_path):
 def planted(patch, opened):
     """Read all tables by a function in place of `open_table`."""
     patch.setattr(replay, "open_table", opened)
-    patch.setattr(inputs, "open_table", opened)
+    patch.setattr(base, "open_table", opened)
 
 
 def inferred_truths(data, *args, **options):
@@ -584,9 +584,7 @@ NOISE = {
         "times what is calibrated",
     ),
     "rows that are counted twice": (
-        lambda patch: patch.setattr(
-            RowSizes, "above", lambda self, before=RowSizes.above: 2 * before(self)
-        ),
+        lambda patch: patch.setattr(RowSizes, "above", lambda self, before=RowSizes.above: 2 * before(self)),
         {"statistic": "clipped", "epsilon": 20.25},
         "one row has moved counts",
     ),

@@ -6,7 +6,7 @@ from scipy import integrate, special, stats
 
 from eigenveil.local import LocalProtocol, encode_many, mechanism_of
 from eigenveil.local.client import new_ids, on_grid
-from eigenveil.local.wire import unpack
+from eigenveil.local.protocol import unpack
 from eigenveil.mechanisms.local.directions import DIRECTION_SCALE, public_bases
 from eigenveil.mechanisms.local.double_cap import CapMechanism
 from eigenveil.mechanisms.local.one_bit import BitMechanism

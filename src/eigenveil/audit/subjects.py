@@ -10,8 +10,7 @@ import numpy as np
 from ..accounting.calibration import guaranteed_epsilon, implied_epsilon
 from ..errors import InvalidParameterError, NoiseWarning, one_of
 from ..guarantee import Adjacency, Guarantee
-from ..local.protocol import LocalProtocol, mechanism_of
-from ..local.wire import ID_BYTES
+from ..local.protocol import ID_BYTES, LocalProtocol, mechanism_of
 from ..mechanisms.base import CentralMechanism, Mechanism
 from ..mechanisms.local import LOCAL_MECHANISMS
 from ..mechanisms.table import MECHANISMS

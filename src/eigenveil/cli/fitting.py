@@ -164,7 +164,7 @@ def fit_and_save(
 ) -> None:
     """Ask, fit, save, and show the result with its warnings unless --quiet was given."""
     from ..accounting.ledger import opened_ledger
-    from ..estimators.preparation import Features
+    from ..estimators.parameters import Features
     from .charging import signals_of
 
     hidden = options.quiet or options.as_json

@@ -131,8 +131,7 @@ def encode(
     import numpy as np
 
     from ..local.client import encode_many
-    from ..local.protocol import LocalProtocol
-    from ..local.wire import to_line
+    from ..local.protocol import LocalProtocol, to_line
 
     agreed = LocalProtocol.load(protocol)
     if output != STANDARD:

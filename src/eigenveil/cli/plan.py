@@ -100,7 +100,7 @@ def plan(
     declared = _declared(features, schema)
     width: int = declared.n_features if features is None else integer_between("--features", features, 1, MOST_FEATURES)
     from ..estimators.forecast import forecast
-    from ..estimators.preparation import PCAParameters  # not PrivatePCA, for which scikit-learn has to be loaded
+    from ..estimators.parameters import PCAParameters  # not PrivatePCA, for which scikit-learn has to be loaded
 
     # Only the norm of rows relative to the bound matters, which is `energy`.
     model = PCAParameters(

@@ -107,7 +107,7 @@ def scores(
     quiet: Quiet = False,
 ) -> None:
     """Release a private histogram of the scores on two released components."""
-    from ..estimators.preparation import Features
+    from ..estimators.parameters import Features
     from ..estimators.score_map import opened_rows, plan_scores, score_map
     from .charging import signals_of
     from .tables import expand, read_from, text_format

@@ -91,7 +91,7 @@ def confirm_spend(
     `about_rows` estimates the number of rows where they were not counted, and `identifiers` is a sentence about
     columns that may identify people. Returns the plan for JSON.
     """
-    from ..estimators.inputs import delta_of_a_unit
+    from ..estimators.parameters import delta_of_a_unit
 
     guarantees = plan.guarantees
     for name, guarantee in guarantees.items():

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .covariance import PrivateCovariance
+    from .covariance import PrivateCovariance, PrivateScaler
     from .local_pca import LocalPCA, LocalSparsePCA
-    from .pca import PrivatePCA
+    from .pca import PrivatePCA, PrivateSparsePCA
     from .ridge import PrivateRidge
-    from .scaler import PrivateScaler
-    from .sparse_pca import PrivateSparsePCA
 
 __all__ = [
     "LocalPCA",
@@ -31,8 +29,8 @@ _HOMES = {
     "PrivateCovariance": "covariance",
     "PrivatePCA": "pca",
     "PrivateRidge": "ridge",
-    "PrivateScaler": "scaler",
-    "PrivateSparsePCA": "sparse_pca",
+    "PrivateScaler": "covariance",
+    "PrivateSparsePCA": "pca",
 }
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -1,31 +1,43 @@
-"""`PrivateEstimator`: the declared parameters of all estimators, their plan and their fits."""
+"""Base classes of the estimators: rows as scikit-learn has them, the declared parameters, plans and fits."""
 
 import functools
 import os
-import pickle
+import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from inspect import signature
+from numbers import Integral
+from types import MethodType
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from .. import gate
 from ..accounting.ledger import LedgerOrPath, opened_ledger
-from ..errors import InvalidDataError, InvalidParameterError, PrivacyWarning, quoted, warn_caller
-from ..guarantee import Guarantee
+from ..errors import (
+    InvalidDataError,
+    InvalidParameterError,
+    NotNumbersError,
+    PrivacyWarning,
+    own_words,
+    quoted,
+    warn_caller,
+)
+from ..guarantee import Guarantee, Unit
 from ..moments.comparisons import MixedDifferences
 from ..moments.second_moments import SecondMoments
 from ..numerics import FloatArray
 from ..releases.origin import Request
 from ..releases.record import Release
 from ..sampling.randomness import generator_from
-from ..tables.base import Source
-from ..tables.open import is_source
+from ..tables.arrays import NOT_NUMBERS, WeightedTable, check_masks
+from ..tables.base import EngineSource, Source
+from ..tables.open import is_source, on_engine, open_table
 from ..tables.schema import Schema, nearest
 from .fit import (
     Fit,
@@ -37,17 +49,9 @@ from .fit import (
     warn_of_features_without_range,
     with_last_differences,
 )
-from .inputs import Estimator, available_where, opened
+from .parameters import Estimator, Features, FitParameters, Needs, checked_schema, checked_unit_column, public_rows
 from .plan import Plan, plan_fit, route_of_moments
-from .preparation import (
-    Features,
-    FitParameters,
-    Needs,
-    check_one_pass,
-    has_own_units,
-    prepared_once,
-    public_rows,
-)
+from .preparation import check_one_pass, has_own_units, prepared_once
 from .split import check_read_once
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -114,34 +118,219 @@ def names_unknown_parameters(kind: type[_Kind]) -> type[_Kind]:
     return kind
 
 
-@cache  # scikit-learn reads the signature at every call
-def _deciding(kind: type) -> tuple[str, ...]:
-    return tuple(name for name in sorted(signature(kind).parameters) if name not in ("ledger", "random_state"))
-
-
-def made_for(estimator: Estimator) -> bytes:
-    """Return the parameters that decide about a plan, as bytes that are equal where they are."""
-    given = [(name, getattr(estimator, name)) for name in _deciding(estimator.__class__)]
-    return pickle.dumps((type(estimator).__qualname__, given))
-
-
-def made_for_or_empty(estimator: BaseEstimator) -> bytes:
-    """Return the same, and nothing where a parameter has no bytes, as a mapping that cannot be pickled."""
-    try:
-        return made_for(estimator)
-    except (pickle.PicklingError, TypeError, AttributeError):
-        return b""
-
-
-def passes_once(estimator: "PrivateEstimator") -> None:
-    """Raise an `AttributeError` where an estimator has no `partial_fit`."""
-    check_one_pass(FitParameters.of(estimator), estimator._needs())
-
-
 def _warn_of_identifiers(features: Features, bounds: object) -> None:
     sentence = features.identifiers_in_words(bounds)
     if sentence is not None:
         warn_caller(sentence, PrivacyWarning)
+
+
+class available_where:  # noqa: N801, a decorator
+    """Make a method available where `check`, called with the instance, raises no `AttributeError`.
+
+    Elsewhere that error is what the caller sees; scikit-learn's `available_if` hides its reason behind "has no
+    attribute".
+
+    Examples
+    --------
+    >>> def small(model):
+    ...     if model.size > 1:
+    ...         raise AttributeError("grow needs a size of at most 1.")
+    >>> class Model:
+    ...     def __init__(self, size):
+    ...         self.size = size
+    ...     @available_where(small)
+    ...     def grow(self):
+    ...         return self.size + 1
+    >>> Model(1).grow(), hasattr(Model(2), "grow")
+    (2, False)
+    >>> Model(2).grow()
+    Traceback (most recent call last):
+        ...
+    AttributeError: grow needs a size of at most 1.
+    """
+
+    def __init__(self, check: Callable[[Any], object]) -> None:
+        self._check = check
+
+    def __call__(self, method: Callable[..., Any]) -> Any:
+        """Decorate a method."""
+        self._method, self.__doc__ = method, method.__doc__
+        return self
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self._method
+        self._check(instance)
+        return MethodType(self._method, instance)
+
+
+def _given_once(name: str, of_estimator: Estimator, of_fit: Any) -> Any:
+    if of_estimator is not None and of_fit is not None and of_estimator != of_fit:
+        raise InvalidParameterError(f"fit was given another {name} than the estimator has; give it to one of them.")
+    return of_fit if of_estimator is None else of_estimator
+
+
+# What scikit-learn says, and what is said in its place. Of its text only a number of features or of dimensions is
+# kept; those are public.
+_SAID: tuple[tuple[str, str], ...] = (
+    (r"Input (?:X )?contains (?:NaN|infinity)", "Input X contains NaN or infinity; clean the data first."),
+    (r"Input y contains NaN", "Input y contains NaN; clean the data first."),
+    (r"Input y contains", "Input y contains infinity or a value too large for dtype('float64')."),
+    (r"Complex data not supported", "Complex data not supported; give real numbers."),
+    (
+        r"Expected 2D array, got (\d)D array",
+        "The data must be a table of rows, but have {} dimension(s); Reshape your data.",
+    ),
+    (r"Expected 2D array, got scalar", "The data must be a table of rows, but are one value; Reshape your data."),
+    (r"Found array with dim (\d)", "The data must be a table of rows, but have {} dimension(s); Reshape your data."),
+    (
+        r"Found array with (\d+) feature\(s\) \(shape=\(\d+, \d+\)\) while a minimum of (\d+)",
+        "The data have {0} feature(s) (shape=(, {0})) while a minimum of {1} is required.",
+    ),
+    (r"Found array with 0 sample", "The data have no rows; give at least one."),
+    (
+        r"Found input variables with inconsistent",
+        "X and y have different numbers of rows; give one target for each row.",
+    ),
+    (r"Sparse data was passed", "Sparse data was passed where dense data is required; use .toarray()."),
+    (r"Singleton array", "y must have one number, or one row of numbers, for each row of X."),
+    (r"[\w ]*requires y to be passed", "The estimator requires y to be passed, but the target y is None."),
+)
+
+
+def checked_array(X: Any, **options: Any) -> Any:
+    """Return an array that `sklearn.utils.check_array` has checked."""
+    _refuse_masks_and_dates(X)
+    return _checked(lambda: check_array(X, **options))
+
+
+def checked_pair(X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[np.float64]]:
+    """Return X and y that `sklearn.utils.check_X_y` has checked, with numbers for y: one column, or a table."""
+    _refuse_masks_and_dates(X)
+    _refuse_masks_and_dates(y)
+
+    def check() -> tuple[Any, NDArray[np.float64]]:
+        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+        if len(shape) == 2 and shape[0] == 0:  # which scikit-learn refuses; whether there are rows may be private
+            return check_X_y(X, np.empty(0), **options)[0], np.empty(shape)
+        rows, target = check_X_y(X, y, multi_output=len(shape) == 2, **options)
+        if scipy.sparse.issparse(target):
+            raise TypeError("Sparse data was passed")
+        if target.dtype.kind not in "biuf":
+            raise TypeError
+        return rows, np.asarray(target, np.float64)
+
+    rows, target = _checked(check)
+    return rows, target
+
+
+def checked_rows(estimator: Estimator, X: Any, *, reset: bool = False, **options: Any) -> Any:
+    """Return rows as a checked array; names and width are compared with the fit, or kept with ``reset=True``."""
+    rows = checked_array(X, estimator=estimator, **options)
+    # Names and widths are public, and scikit-learn's words about them are what its users look for.
+    validate_data(estimator, X if hasattr(X, "columns") else rows, reset=reset, skip_check_array=True)
+    return rows
+
+
+def _refuse_masks_and_dates(data: Any) -> None:
+    """Refuse masked values and dates, which scikit-learn would read as numbers."""
+    check_masks(data)
+    if isinstance(data, np.ndarray) and data.dtype.kind in "mM":
+        raise NotNumbersError(NOT_NUMBERS)
+
+
+@own_words
+def _checked(check: Callable[[], Any]) -> Any:
+    """Run a check of scikit-learn, whose error is replaced by one of `_SAID`, which quotes no cell."""
+    try:
+        return check()
+    except Exception as error:
+        text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
+        for pattern, sentence in _SAID:
+            found = re.match(pattern, text)
+            if found is not None:
+                raise InvalidDataError(sentence.format(*found.groups())) from None
+        raise NotNumbersError(NOT_NUMBERS) from None
+
+
+def of_rows(
+    estimator: Estimator,
+    X: Any,
+    schema: Schema | None,
+    function: Callable[[Any], FloatArray],
+    columns: Sequence[str],
+    **options: Any,
+) -> Any:
+    """Apply a function to the rows of X, as the features of a fitted estimator; lazily if they are on an engine.
+
+    Arrays and frames of numbers are what scikit-learn checks. Anything else that `fit` takes is read as it read it: by
+    the schema of the release, or by the names of the features.
+    """
+    if isinstance(X, list | tuple):
+        for_sklearn = not any(isinstance(part, str | os.PathLike) for part in X)
+    else:
+        for_sklearn = hasattr(X, "__array__") or scipy.sparse.issparse(X) or (np.isscalar(X) and not isinstance(X, str))
+    if schema is None and for_sklearn and not on_engine(X):
+        return function(checked_rows(estimator, _without_units(estimator, X), **options))
+    names = getattr(estimator, "feature_names_in_", None)
+    if is_source(X):
+        _check_rows_in_order(X)
+        source = open_table(X)
+    elif schema is None:
+        source = open_table(X, None if names is None else list(names), privacy_unit=False)
+        kept = _features_beside(estimator, source.n_features)
+        source = source if kept is None else open_table(X, kept, privacy_unit=False)
+    else:
+        source = open_table(X, schema=schema, privacy_unit=False)  # every row by itself
+    if source.n_features != estimator.n_features_in_:
+        raise InvalidDataError(
+            f"X has {source.n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    if names is not None and source.feature_names is not None and source.feature_names != tuple(names):
+        raise InvalidDataError("The features of X are not those of the fit, in the same order; open the same columns.")
+    if isinstance(source, EngineSource):
+        return source.mapped(function, columns)
+    blocks = list(source.batches())
+    if not blocks:
+        raise InvalidDataError("The data have no rows; give at least one.")
+    stacked = scipy.sparse.vstack(blocks, format="csr") if scipy.sparse.issparse(blocks[0]) else np.vstack(blocks)
+    return function(checked_array(stacked, estimator=estimator, **options))
+
+
+def _check_rows_in_order(source: Any) -> None:
+    if getattr(source, "by_unit", False):
+        raise InvalidDataError(
+            "This table was opened person by person, and not in the order of its rows; open it with privacy_unit=False."
+        )
+
+
+def _without_units(estimator: Estimator, X: Any) -> Any:
+    """Return X without the column that identifies the privacy unit, where it is there."""
+    privacy_unit, columns = getattr(estimator, "privacy_unit", None), getattr(X, "columns", None)
+    if columns is not None:
+        names = getattr(estimator, "feature_names_in_", columns)
+        others = [name for name in columns if name not in names]
+        others = [privacy_unit] if privacy_unit is not None and privacy_unit in columns else others
+        # fit may have been told the column, or the release comes from a file; features are known by their names.
+        if len(others) != 1 or estimator.release_.origin.row_rule.unit is not Unit.PERSON:
+            return X
+        import narwhals as nw
+
+        return nw.from_native(X, eager_only=True).drop(others).to_native()
+    if not isinstance(privacy_unit, Integral):
+        return X
+    rows = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
+    kept = _features_beside(estimator, rows.shape[1] if len(rows.shape) == 2 else 0)
+    return X if kept is None else rows[:, kept]
+
+
+def _features_beside(estimator: Estimator, width: int) -> list[int] | None:
+    """Return the positions of the features in rows of this width with the column of privacy units; None without it."""
+    privacy_unit = getattr(estimator, "privacy_unit", None)
+    if not isinstance(privacy_unit, Integral) or width != estimator.n_features_in_ + 1:
+        return None
+    return [position for position in range(width) if position != privacy_unit]
 
 
 class ReleaseAttribute(Generic[_Value]):
@@ -168,18 +357,21 @@ class ReleaseAttribute(Generic[_Value]):
         raise AttributeError("This attribute is computed from the release and cannot be set.")
 
 
-def html_of_fit(estimator: Estimator) -> str | None:
-    """Return a fitted estimator as HTML for a notebook; None before the fit."""
-    if not hasattr(estimator, "release_"):
-        return None
-    from ..report.notebook import fit_html
+class ReleaseEstimator(BaseEstimator):
+    """Base class of the estimators whose fitted attributes are computed from `release_`."""
 
-    return fit_html(type(estimator).__name__, estimator.release_)
+    def _html_repr(self) -> str:
+        # scikit-learn asks for it, and heeds its own setting of what is displayed.
+        if not hasattr(self, "release_"):
+            return str(super()._html_repr())
+        from ..report.notebook import fit_html
+
+        return fit_html(type(self).__name__, self.release_)
 
 
 @names_unknown_parameters
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(ReleaseEstimator):
     """Base class of the estimators that use one released second moment.
 
     The parameters are documented in `PrivatePCA`. A subclass that does not use a parameter declares it with
@@ -211,7 +403,7 @@ class PrivateEstimator(BaseEstimator):
     )
 
     def _needs(self) -> Needs:
-        """Return what this estimator needs of a release."""
+        """Return the needs of this estimator, which decide about a plan."""
         return Needs(type(self).__name__)
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None, n_targets: int | None = None) -> Request:
@@ -223,7 +415,7 @@ class PrivateEstimator(BaseEstimator):
         return Request(correlation=bool(self.standardize))
 
     def plan(self, n_features: int | Source, n_rows: int | None = None) -> Plan:
-        """Return how a fit will spend the budget, and with which mechanism. Nothing is spent and no row is read.
+        """Plan a fit: its mechanism and the parts of its budget. Nothing is spent and no row is read.
 
         Invalid parameters are refused here.
 
@@ -243,7 +435,7 @@ class PrivateEstimator(BaseEstimator):
         else:
             features = Features.declared(n_features, parameters)
         self._request(features.n_features, None)
-        return plan_fit(parameters, self._needs(), features, n_rows, made_for(self))
+        return plan_fit(parameters, self._needs(), features, n_rows)
 
     def fit(
         self,
@@ -302,12 +494,12 @@ class PrivateEstimator(BaseEstimator):
         request = self._request(source.n_features, source.feature_names or (), n_targets)
         _warn_of_identifiers(features, self.bounds)
         if plan is None:
-            n_rows, same = public_rows(source, parameters.adjacency), made_for_or_empty(self)
-            plan = plan_fit(parameters, needs, features, n_rows, same)
+            n_rows = public_rows(source, parameters.adjacency)
+            plan = plan_fit(parameters, needs, features, n_rows)
             if n_rows is not None and needs.units and not plan.can_transform:
-                plan = plan_fit(parameters, needs, features, None, same)  # which tells how many rows it takes
+                plan = plan_fit(parameters, needs, features, None)  # whose refusal says how many rows it takes
         else:
-            plan.check_made_for(made_for(self), parameters, needs, features)
+            plan.check_made_for(parameters, needs, features)
         generator = generator_from(self.random_state)
         return Fit(
             source,
@@ -321,10 +513,44 @@ class PrivateEstimator(BaseEstimator):
         )
 
     def _opened(self, X: Any, schema: Any = None, privacy_unit: Any = None, sample_weight: Any = None) -> Source:
-        of_fit = {"fit_schema": schema, "fit_privacy_unit": privacy_unit, "sample_weight": sample_weight}
-        return opened(X, self.schema, self.privacy_unit, **of_fit)
+        """Return the source of data that `fit` takes, encoded by a schema, with its privacy units or weights."""
+        schema = checked_schema(_given_once("schema", self.schema, schema))
+        column = checked_unit_column(self.privacy_unit)
+        if not (column is None or privacy_unit is None or isinstance(privacy_unit, str | Integral)):
+            raise InvalidParameterError(
+                "privacy_unit was given twice. Leave out the list of identifiers in fit, or the column of the "
+                "estimator."
+            )
+        privacy_unit = privacy_unit if column is None else _given_once("privacy_unit", column, privacy_unit)
+        if is_source(X):
+            if schema is not None and getattr(X, "schema", None) != schema:
+                raise InvalidParameterError(
+                    "The table was opened without the schema of the estimator; give it to one of them."
+                )
+            if privacy_unit is not None and not getattr(X, "by_unit", False):
+                raise InvalidParameterError(
+                    "The table was opened without its privacy units; give privacy_unit to open_table."
+                )
+            source = open_table(X)
+        else:
+            try:
+                source = open_table(X, schema=schema, privacy_unit=privacy_unit)
+            except InvalidDataError as error:  # its text is changed in place, so that no second error holds it
+                # An estimator has no columns=; its caller opens the table, or declares its columns.
+                ways = " tables.open_table(data, columns=...), or by a schema, which tables.draft_schema(data) drafts"
+                error.args = (str(error).replace(" columns=", ways),)
+                raise
+        return source if sample_weight is None else WeightedTable(source, sample_weight)
 
-    @available_where(passes_once)
+    def _check_read_again(self, X: Any, schema: Any = None, privacy_unit: Any = None) -> None:
+        """Refuse, before anything is spent, rows that cannot be projected once they have been fitted."""
+        source = self._opened(X, schema, privacy_unit)
+        if getattr(source, "reads_once", False) or getattr(source, "came_once", False):
+            raise InvalidDataError("These rows come once only, and fit_transform reads them twice; call fit.")
+        if is_source(X):
+            _check_rows_in_order(X)
+
+    @available_where(check_one_pass)
     @one_thread
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Collect rows and spend nothing; `fit_moments()` then draws the release and spends.
@@ -453,10 +679,6 @@ class PrivateEstimator(BaseEstimator):
     def _interpret(self, release: Release) -> None:
         """Warn of what the noise leaves undetermined, and set the attributes that do not follow from the release."""
         raise NotImplementedError
-
-    def _html_repr(self) -> str:
-        # scikit-learn asks for it, and heeds its own setting of what is displayed.
-        return html_of_fit(self) or str(super()._html_repr())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

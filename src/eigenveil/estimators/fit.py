@@ -10,19 +10,26 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import gate
 from ..accounting.calibration import decimal_below, exact
 from ..accounting.ledger import LedgerOrPath
 from ..accounting.sensitivity import sum_squared
-from ..errors import InvalidDataError, NoiseWarning, PrivacyWarning, features_in_words, own_words, warn_caller
+from ..errors import (
+    InvalidDataError,
+    InvalidParameterError,
+    NoiseWarning,
+    PrivacyWarning,
+    features_in_words,
+    own_words,
+    warn_caller,
+)
 from ..guarantee import Adjacency, Guarantee
 from ..mechanisms.budget import Budget, BudgetShare
 from ..mechanisms.choices import PureSearch, Search
@@ -39,15 +46,16 @@ from ..numerics import FloatArray, IntArray
 from ..postprocess.preconditioning import preconditioner_after
 from ..postprocess.screening import kept_features, worth_screening
 from ..releases.file import MEANS
+from ..releases.matrix import FOR_UNITS, without_units
 from ..releases.origin import Request, Screening
 from ..releases.record import Release
 from ..sampling.randomness import is_secure
 from ..tables.base import Source, tracked_batches
 from ..tables.open import collect
 from ..tables.schema import Schema
-from .inputs import check_delta
+from .parameters import Features, Needs, check_delta
 from .plan import Plan, Route, balanced_rows
-from .preparation import CHOICES, Features, Needs, RowPreparation
+from .preparation import CHOICES, RowPreparation
 from .split import (
     MEDIAN_PLACES,
     MUCH_NARROWER,
@@ -161,6 +169,7 @@ def noting_payment(payment: gate.Payment) -> Iterator[None]:
         raise
 
 
+@dataclass(eq=False)
 class Fit:
     """A fit of a source by a plan: `run` does everything, from the first check to the draw.
 
@@ -189,36 +198,32 @@ class Fit:
     needs: Needs
     request: Request
     ledger: LedgerOrPath | None
-    count: FitCount | None
-    drawn: gate.Drawn
-    route: Route
-    n_rows: int
-    payment: gate.Payment
-
-    def __init__(
-        self,
-        source: Source,
-        plan: Plan,
-        generator: np.random.Generator,
-        *,
-        features: Features,
-        needs: Needs,
-        request: Request,
-        ledger: LedgerOrPath | None,
-        count: FitCount | None = None,
-    ) -> None:
-        self.source, self.plan, self.generator, self.features = source, plan, generator, features
-        self.needs, self.request, self.ledger, self.count = needs, request, ledger, count
-        self.budget: Budget | None = None  # what is left for the matrix, where it is divided
-        self.drawn = gate.NOTHING
+    count: FitCount | None = None
+    route: Route = field(init=False)
+    n_rows: int = field(init=False)
+    payment: gate.Payment = field(init=False)
+    budget: Budget | None = field(default=None, init=False)  # what is left for the matrix, where it is divided
+    drawn: gate.Drawn = field(default=gate.NOTHING, init=False)
 
     def run(self) -> Release:
         """Return the release; everything that can be refused is refused before the spend."""
         source, plan = self.source, self.plan
         preparation = plan.preparation_for(source.n_features)
-        plan.check_passes(self.features)
+        if self.features.reads_once and any(route.split.divides_mechanism for _, route in plan.routes):
+            raise InvalidParameterError(
+                "The plan reads the rows twice, and these come once only; make it from this table."
+            )
+        if self.features.reads_once and any(route.split.chosen for _, route in plan.routes):
+            raise InvalidDataError(
+                "These rows are read once only, and a private choice of bounds reads them twice; give norm_bound, "
+                "bounds or a schema with ranges, or a table or a file in place of the stream or the database."
+            )
         if self.features.by_unit:
-            plan = self.plan = self._of_known_units(plan)
+            if plan.n_rows is None and plan.most_rows.mechanism.adjacency is Adjacency.REPLACE_ONE:
+                n_units = known_units(source)
+                # A route without a transform is refused later, with the number of units that it takes.
+                if n_units and not (self.needs.units and not plan.route(n_units).can_transform):
+                    plan = self.plan = plan.for_rows(n_units, self.needs)
             preparation = plan.preparation_for(source.n_features)
         counts: RowSizes | RangeCounts | None = None
         if preparation.ranges:
@@ -243,15 +248,6 @@ class Fit:
         with noting_payment(self.payment):
             return self._draw(moments, preparation)
 
-    def _of_known_units(self, plan: Plan) -> Plan:
-        """Return the plan for the public number of privacy units where it is known, so that no more is counted."""
-        if plan.n_rows is not None or plan.most_rows.mechanism.adjacency is not Adjacency.REPLACE_ONE:
-            return plan
-        n_units = known_units(self.source)
-        if not n_units or (self.needs.units and not plan.route(n_units).can_transform):
-            return plan  # which is refused, and tells how many it takes
-        return plan.for_rows(n_units, self.needs)
-
     def _take_route(self, n_rows: int) -> RowPreparation:
         """Choose the route by the number of rows, or refuse it; return how it prepares the rows."""
         self._refuse_empty(n_rows)
@@ -260,8 +256,10 @@ class Fit:
         self.route = route if route.assumptions == assumptions else replace(route, assumptions=assumptions)
         if n_rows != self.plan.n_rows:  # for which the plan was checked
             self.route.check(self.needs, n_rows)
-        if self.needs.units:
-            self.plan.check_transform(n_rows, self.request)
+        if self.needs.units and not self.route.can_transform:
+            enough = next((rows for rows, route in self.plan.routes if route.can_transform), None)
+            more = "" if enough is None else f", or at least {enough:,} {self.plan.unit.counted}"
+            raise InvalidParameterError(f"{without_units(self.request)}; give {FOR_UNITS}{more}.")
         assert self.route.preparation is not None
         return self.route.preparation
 
@@ -301,7 +299,13 @@ class Fit:
             portion, places = self.budget.take(route.split.gaussian_norm), NORM_GRID.size
             preparation = preparation.with_norm(self._norm(self.budget, counts, places - 1, places, portion))
         elif preparation.medians:
-            preparation = self._about_medians(preparation, counts)
+            # A norm bound is found about the middles of public ranges and about medians. Both are paid for.
+            assert isinstance(counts, SizesAndColumns)
+            public = self._with_norm(preparation, counts)
+            search = PureSearch(self.route.cost("medians"))
+            moved = preparation.about(found_medians(counts.columns, preparation, search, self.generator))
+            moved = self._with_norm(moved, row_sizes(self.source, moved, progress=False))
+            preparation = moved if moved.norm_or_one <= MUCH_SHORTER * public.norm_or_one else public
         elif route.choices:
             preparation = self._with_norm(preparation, counts)
         if self.budget is not None and route.split.mean and isinstance(counts, SumsByNorm):
@@ -312,18 +316,6 @@ class Fit:
         """Return the preparation with a norm bound that is found at its share of epsilon."""
         beyond, epsilon = self.route.rows_beyond(counts.n_rows), self.route.norm_cost
         return preparation.with_norm(gate.choose_norm(counts, beyond, epsilon, self.generator))
-
-    def _about_medians(self, preparation: RowPreparation, counts: RowSizes) -> RowPreparation:
-        """Return the preparation about the middles of public ranges, or about medians if rows are much shorter so.
-
-        A norm bound is found about both, and what is compared are these, which have been paid for.
-        """
-        assert isinstance(counts, SizesAndColumns)
-        public = self._with_norm(preparation, counts)
-        search = PureSearch(self.route.cost("medians"))
-        moved = preparation.about(found_medians(counts.columns, preparation, search, self.generator))
-        moved = self._with_norm(moved, row_sizes(self.source, moved, progress=False))
-        return moved if moved.norm_or_one <= MUCH_SHORTER * public.norm_or_one else public
 
     def _search(self) -> Search:
         """Return the next search for ranges, at a share of what was paid."""
@@ -469,7 +461,7 @@ def screened(
 
 @own_words
 def known_units(source: Source) -> int | None:
-    """Return how many privacy units there are, where no row need be read for it."""
+    """Return the number of privacy units if it is known without reading a row."""
     n_units: int | None = getattr(source, "n_privacy_units", None)
     return n_units
 
@@ -481,14 +473,10 @@ def collected_moments(
     """Return the exact moments of all rows of a source; the buffer keeps those that are not yet compared with all."""
     make = partial(SecondMoments, preparation.bound, source.n_features, source.feature_names)
     if preparation.bound.compares:
-        return make().update_from(_comparisons(source, differences_buffer))
+        batches = rows_to_compare(source, ADDING)
+        return make().update_from(part for batch in batches for part in differences_buffer.push(batch) if part.shape[0])
     moments: SecondMoments = collect(source, make, purpose=ADDING)
     return moments
-
-
-def _comparisons(source: Source, differences_buffer: MixedDifferences) -> Iterator[Any]:
-    for batch in rows_to_compare(source, ADDING):
-        yield from (part for part in differences_buffer.push(batch) if part.shape[0])
 
 
 def whole_moments(source: Source, preparation: RowPreparation) -> SecondMoments:
@@ -508,7 +496,7 @@ def with_last_differences(moments: SecondMoments, differences_buffer: MixedDiffe
 
 
 def _closed(moments: SecondMoments, differences_buffer: MixedDifferences) -> SecondMoments:
-    """Add what compares the last rows with the first, one part after the other, each by all cores where it is large."""
+    """Add the comparisons of the last rows with the first, one part after the other."""
     for part in differences_buffer.closing():
         moments.update(part)
     return moments
@@ -572,13 +560,19 @@ def found_ranges(
         Returns the next search, at a share of what was paid.
     generator : numpy.random.Generator
     """
-    sizes, known = _sizes(counts.pairs, search, generator)
+    pairs = counts.pairs
+    at = _searched(pairs, search(), generator, range(len(pairs.points)))
+    lost = np.flatnonzero(at < _NO_SIZE_BELOW)
+    if lost.size:  # too few pairs differ for the first search; these features share a second one
+        at[lost] = _searched(pairs, search(), generator, lost.tolist())
+    sizes, known = 2 * SIZES[at], (at >= _NO_SIZE_BELOW) & (at < _NO_SIZE_FROM)
     units = np.where(known, sizes, SIZES[_NO_SIZE_BELOW])  # without a size, in what is worth knowing
     octaves = [_octaves(unit, of_known) for unit, of_known in zip(units, known, strict=True)]
     searched, middle = list(counts.columns), counts.n_rows // 2
     places = gate.choose_places(counts.at(octaves), middle, search(), generator)
     steps = [_within_octave(*found) for found in zip(units, octaves, map(int, places), strict=True)]
-    places = gate.choose_places(_counted(source, steps, searched), middle, search(), generator)
+    column_counts: ColumnCounts = collect(source, partial(ColumnCounts, steps, searched), False, _FINDING_RANGES)
+    places = gate.choose_places(column_counts, middle, search(), generator)
     chosen = [(points[place], points[1] - points[0]) for points, place in zip(steps, places, strict=True)]
     medians, widths = np.array(chosen).T
     middles, half = np.zeros(source.n_features), np.ones(source.n_features)
@@ -587,7 +581,7 @@ def found_ranges(
     middles[searched] = medians - widths / 2
     # A median that is known up to a step only needs a range that is no narrower than that.
     half[searched] = np.where(known, np.maximum(sizes, widths), _NO_RANGE)
-    return middles, half, tuple(feature for feature, found in zip(searched, known, strict=True) if not found)
+    return middles, half, tuple(feature for feature, of_known in zip(searched, known, strict=True) if not of_known)
 
 
 def found_medians(
@@ -632,28 +626,14 @@ def warn_of_features_without_range(source: Source, positions: tuple[int, ...]) -
     )
 
 
-def _sizes(
-    pairs: ColumnCounts, search: Callable[[], Search], generator: np.random.Generator
-) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return a distance that most pairs of rows do not pass, for every feature, and of which it was found.
-
-    Features in which too few pairs differ for the first search have a second one, which they share among themselves.
-    """
-    places = _searched(pairs, search(), generator, range(len(pairs.points)))
-    lost = np.flatnonzero(places < _NO_SIZE_BELOW)
-    if lost.size:
-        places[lost] = _searched(pairs, search(), generator, lost.tolist())
-    return 2 * SIZES[places], (places >= _NO_SIZE_BELOW) & (places < _NO_SIZE_FROM)
-
-
 def _searched(pairs: ColumnCounts, search: Search, generator: np.random.Generator, only: Sequence[int]) -> IntArray:
-    """Return the places of sizes in some features: about as many pairs are beyond as the noise hardly passes."""
+    """Return the places of sizes of some features: about as many pairs differ by more as the noise hardly passes."""
     beyond = min(search.margin(len(only), SIZES.size), Fraction(3 * pairs.n_rows, 4))
     return gate.choose_places(pairs, math.floor(beyond), search, generator, only)
 
 
 def _octaves(size: float, known: bool) -> FloatArray:
-    """Return the points between which the median is looked for first: all octaves in units of the size."""
+    """Return the points between which a median is looked for first: all octaves in units of the size."""
     positive = size * 2.0 ** np.arange((_OCTAVES if known else _OCTAVES_WITHOUT) + 1)
     return np.concatenate([-positive[::-1], positive])
 
@@ -663,8 +643,3 @@ def _within_octave(size: float, points: FloatArray, place: int) -> FloatArray:
     high, low = points[place], points[place - 1] if place else 2 * points[0]
     count = int(min(SEARCHED_PLACES, max(2, math.ceil((high - low) / size))))
     return np.asarray(low + (high - low) * np.arange(1, count + 1) / count)
-
-
-def _counted(source: Source, points: Sequence[FloatArray], columns: Sequence[int]) -> ColumnCounts:
-    counts: ColumnCounts = collect(source, partial(ColumnCounts, points, columns), False, _FINDING_RANGES)
-    return counts

@@ -15,13 +15,14 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..display import notebook_grid, notebook_table, tracked
+from ..display import tracked
 from ..errors import (
     CapacityError,
     EigenveilError,
@@ -43,8 +44,8 @@ from ..sampling.randomness import seeded_generator
 from ..tables.open import open_table
 from ..theory import power_law
 from .fit import Fit
+from .parameters import Features, FitParameters, Needs, PCAParameters
 from .plan import Plan, Route, plan_fit
-from .preparation import Features, FitParameters, Needs, PCAParameters
 
 if TYPE_CHECKING:  # neither scikit-learn nor rich, which take longer to load than a forecast
     from rich.table import Table
@@ -115,7 +116,7 @@ def normalized_spectrum(spectrum: ArrayLike | None, n_features: int, energy: flo
 
 @dataclass(frozen=True)
 class ComponentForecast:
-    """What will be reported of one component, in shares of the total variance of the rows as they are used.
+    """Forecast of the report of one component, in shares of the total variance of the rows as they are used.
 
     Attributes
     ----------
@@ -134,7 +135,7 @@ class ComponentForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What to expect of one mechanism: the loss 1 - qF(V)/qF(V_k), and what will be reported.
+    """Forecast of a fit with one mechanism: the loss 1 - qF(V)/qF(V_k), and the report.
 
     Attributes
     ----------
@@ -264,21 +265,34 @@ class Forecasts:
         return "components above the noise" if self.n_components is None else f"{self.n_components} components"
 
     def rows_for(self, target_loss: float, mechanism: str | None = None) -> int | None:
-        """Return about how many rows the mechanism needs for the target loss at this epsilon.
+        """Search for the number of rows at which a mechanism meets the target loss, at this epsilon.
 
-        The recommended mechanism by default; to two digits, by a search over fits on made-up rows. None where 10^12
-        rows are not enough.
+        The recommended mechanism by default; to two digits, by fits on made-up rows. None where 10^12 rows are not
+        enough.
         """
         name = self.recommended if mechanism is None else self[mechanism].mechanism
-        return self._fits.rows_for(name, self.epsilon, _checked_target(target_loss), self.n_rows)
+        target = _checked_target(target_loss)
+
+        def loss(n_rows: float) -> float:
+            return self._fits.forecast(name, math.ceil(n_rows), self.epsilon, read=0).mean
+
+        # Of one row there is no covariance.
+        found = smallest_meeting(loss, target, float(self.n_rows), 2.0, float(MOST_ROWS))
+        return None if found is None else math.ceil(_two_digits_up(found))
 
     def epsilon_for(self, target_loss: float, mechanism: str | None = None) -> float | None:
-        """Return about which epsilon the mechanism needs for the target loss with these rows; None beyond 1000."""
+        """Search for the epsilon at which a mechanism meets the target loss with these rows; None beyond 1000."""
         name = self.recommended if mechanism is None else self[mechanism].mechanism
-        return self._fits.epsilon_for(name, self.n_rows, _checked_target(target_loss), self.epsilon)
+        target = _checked_target(target_loss)
+
+        def loss(epsilon: float) -> float:
+            return self._fits.forecast(name, self.n_rows, epsilon, read=0).mean
+
+        found = smallest_meeting(loss, target, self.epsilon, *EPSILON_RANGE)
+        return None if found is None else _two_digits_up(found)
 
     def against_epsilon(self, values: Sequence[float] | None = None) -> list[tuple[float, Forecast | str]]:
-        """Return what the mechanism of the fit comes to at other epsilons, or why it does not.
+        """Forecast the mechanism of the fit at other epsilons; the reason in words where it cannot run.
 
         By default from a tenth of what was asked about to ten times as much. From a third of the fits, all on the same
         made-up rows: so the change is known better than each of them.
@@ -287,7 +301,7 @@ class Forecasts:
         return [(value, self.at(self.n_rows, float(value), few=True)) for value in chosen]
 
     def against_rows(self, values: Sequence[int] | None = None) -> list[tuple[int, Forecast | str]]:
-        """Return what the mechanism of the fit comes to for other numbers of rows, as `against_epsilon` does."""
+        """Forecast the mechanism of the fit for other numbers of rows, as `against_epsilon` does."""
         chosen = [round(factor * self.n_rows) for factor in FACTORS] if values is None else values
         return [(value, self.at(int(value), self.epsilon, few=True)) for value in chosen if 2 <= value <= MOST_ROWS]
 
@@ -393,28 +407,7 @@ class Forecasts:
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
     def _repr_html_(self) -> str:
-        """Return the forecast of every mechanism for a notebook, lowest loss first."""
-        facts = {
-            "rows": f"{self.n_rows:,}",
-            "epsilon": f"{self.epsilon:g}",
-            "n_features": self.n_features,
-            "n_components": self.n_components,
-            "delta": self.delta,
-            "adjacency": self.adjacency.value,
-            "repeats": self.repeats,
-            "seed": self.seed,
-        }
-        rows = [
-            [
-                one.mechanism,
-                f"{one.mean:.3g}",
-                "yes" if one.as_asked else "no",
-                "taken" if one.mechanism == self.auto else "",
-            ]
-            for one in self.forecasts
-        ]
-        grid = notebook_grid(["mechanism", "loss of variance", "keeps the requested guarantee", "auto"], rows)
-        return notebook_table("Forecast", facts, more=grid)
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def against_table(what: str, forecasts: Iterable[tuple[float, Forecast | str]]) -> "Table":
@@ -512,7 +505,8 @@ def forecast(
     ]
     delta, epsilon = probability_below_one("delta", estimator.delta), budget_epsilon(estimator.epsilon)
     target = None if target_loss is None else _checked_target(target_loss)
-    values = normalized_spectrum(spectrum, d, _usual_energy(estimator) if energy is None else energy)
+    usual_energy = PUBLIC_RANGES if _has_ranges(estimator) else PUBLIC_NORM
+    values = normalized_spectrum(spectrum, d, usual_energy if energy is None else energy)
     k: Any = estimator.n_components
     if k is None or isinstance(k, float) or (isinstance(k, str) and k != ABOVE_NOISE):
         raise InvalidParameterError("A forecast needs n_components as a number, or 'above_noise'.")
@@ -520,7 +514,11 @@ def forecast(
     repeats, parameters = integer_between("repeats", repeats, 2), FitParameters.of(estimator)
     request = estimator._request(Features.declared(d, parameters).n_features, None)
     fits = _SimulatedFits(parameters, estimator._needs(), request, values, k, repeats, seed)
-    auto = fits.taken(n)
+    auto: str | None
+    try:  # refuses what a fit would refuse whatever the mechanism
+        auto = fits.plan(parameters, n).route(n).mechanism.name
+    except CapacityError:  # noise beyond the integers, of one that another mechanism may not have
+        auto = None
     forecasts, left_out, much = [], {}, math.inf
     for name in tracked(sorted(names, key=lambda name: name != auto), "mechanisms", progress):
         refusal = MECHANISMS[name].refusal(_delta_for(name, delta))
@@ -534,17 +532,11 @@ def forecast(
             continue
         if name == auto and found.high is not None:
             much = found.high
-        if target is not None and found.as_asked:
-            found = replace(
-                found,
-                rows_needed=fits.rows_for(name, epsilon, target, n),
-                epsilon_needed=fits.epsilon_for(name, n, target, epsilon),
-            )
         forecasts.append(found)
     forecasts.sort(key=lambda one: one.mean)
     if not any(one.as_asked for one in forecasts):
         raise InvalidParameterError("No mechanism can give this epsilon and delta; choose a larger epsilon.")
-    return Forecasts(
+    answer = Forecasts(
         n_rows=n,
         epsilon=epsilon,
         n_features=d,
@@ -560,6 +552,19 @@ def forecast(
         auto=auto,
         _fits=fits,
     )
+    if target is None:
+        return answer
+    needed = [
+        replace(
+            one,
+            rows_needed=answer.rows_for(target, one.mechanism),
+            epsilon_needed=answer.epsilon_for(target, one.mechanism),
+        )
+        if one.as_asked
+        else one
+        for one in forecasts
+    ]
+    return replace(answer, forecasts=tuple(needed))
 
 
 @dataclass
@@ -595,67 +600,41 @@ class _SimulatedFits:
     _tables: dict[int, list[tuple[FloatArray, FloatArray, np.random.Generator]]] = field(default_factory=dict)
     _found: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
 
-    def taken(self, n_rows: int) -> str | None:
-        """Return the mechanism that the fit takes, or refuse what it would refuse whatever the mechanism."""
-        try:
-            return self._plan(self.parameters, n_rows).route(n_rows).mechanism.name
-        except CapacityError:  # noise beyond the integers, of one that another mechanism may not have
-            return None
-
     def forecast(
         self, name: str, n_rows: int, epsilon: float, *, read: int = 1, much: float = math.inf, few: bool = False
     ) -> Forecast:
-        """Return what to expect of one mechanism, and what `read` of its fits report.
+        """Return the forecast of one mechanism, with the report of the first `read` fits.
 
         From a third of the fits where few will do, or where all of these lose more than `much`.
         """
-        plan = self._plan(self._by(name, epsilon), n_rows)
-        route = plan.route(n_rows)
+        options = {**(self.parameters.mechanism_options or {}), "accept_inexact": True}  # is noted in the forecast
+        delta = _delta_for(name, self.parameters.delta)
+        by = replace(self.parameters, mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options)
+        route, d = self.plan(by, n_rows).route(n_rows), self.spectrum.size
         mechanism, guarantee, how = route.mechanism, route.guarantee, "; ".join(route.in_words())
         as_asked, note = _standing(mechanism, guarantee, epsilon, self.parameters.delta)
         if _bounded_publicly(route):
             how += f"; the square of the bound is {1 / self.spectrum.sum():.3g} times the mean squared norm of a row"
-        numbers, approximation = self._numbers(name, plan, n_rows, epsilon, read, much, few)
+        most, approximation = max(MOST_NUMBERS // d, 2 * d), ""
+        if d > WIDEST:
+            numbers, approximation = self._to_first_order(route, n_rows), _FORMULA
+        elif n_rows <= most:
+            numbers = self._average(by, n_rows, read, much, few)
+        else:
+            wanted = tried = epsilon * _epsilon_factor(mechanism, n_rows / most)
+            while True:
+                try:
+                    numbers = self._average(replace(by, epsilon=tried), most, read, much, few)
+                    break
+                except EigenveilError:  # beyond the largest epsilon that the mechanism can be made for, or be sure of
+                    # The same steps for all, so that the largest one that is possible is found once.
+                    tried = 2.0 ** ((math.ceil(_STEPS * math.log2(tried)) - 1) / _STEPS)
+                    if tried < epsilon:
+                        raise
+            if tried != wanted and not mechanism.baseline:
+                approximation = _MORE_NOISE
         note = "; ".join(filter(None, (note, approximation)))
         return Forecast(mechanism=name, guarantee=guarantee, as_asked=as_asked, note=note, preparation=how, **numbers)
-
-    def rows_for(self, name: str, epsilon: float, target: float, start: int) -> int | None:
-        """Return about how many rows bring the mean loss to the target, to two digits; None beyond 10^12."""
-        # Of one row there is no covariance.
-        found = smallest_meeting(
-            lambda n: self._mean_loss(name, math.ceil(n), epsilon), target, float(start), 2.0, float(MOST_ROWS)
-        )
-        return None if found is None else math.ceil(_two_digits_up(found))
-
-    def epsilon_for(self, name: str, n_rows: int, target: float, start: float) -> float | None:
-        """Return about the epsilon that brings the mean loss to the target, to two digits; None beyond 1000."""
-        found = smallest_meeting(lambda epsilon: self._mean_loss(name, n_rows, epsilon), target, start, *EPSILON_RANGE)
-        return None if found is None else _two_digits_up(found)
-
-    def _mean_loss(self, name: str, n_rows: int, epsilon: float) -> float:
-        plan = self._plan(self._by(name, epsilon), n_rows)
-        return float(self._numbers(name, plan, n_rows, epsilon, 0, math.inf, False)[0]["mean"])
-
-    def _numbers(
-        self, name: str, plan: Plan, n_rows: int, epsilon: float, read: int, much: float, few: bool
-    ) -> tuple[dict[str, Any], str]:
-        """Return the numbers of a forecast, and how they are approximated."""
-        route, d = plan.route(n_rows), self.spectrum.size
-        if d > WIDEST:
-            return self._to_first_order(route, n_rows), _FORMULA
-        most = max(MOST_NUMBERS // d, 2 * d)
-        if n_rows <= most:
-            return self._average(name, epsilon, n_rows, read, much, few), ""
-        wanted = tried = epsilon * _epsilon_factor(route.mechanism, n_rows / most)
-        while True:
-            try:
-                numbers = self._average(name, tried, most, read, much, few)
-                return numbers, "" if tried == wanted or route.mechanism.baseline else _MORE_NOISE
-            except EigenveilError:  # beyond the largest epsilon that the mechanism can be made for, or be sure of
-                # The same steps for all, so that the largest one that is possible is found once.
-                tried = 2.0 ** ((math.ceil(_STEPS * math.log2(tried)) - 1) / _STEPS)
-                if tried < epsilon:
-                    raise
 
     def _to_first_order(self, route: Route, n_rows: int) -> dict[str, Any]:
         """Return the loss to first order in the noise, at most that of a random subspace."""
@@ -679,20 +658,15 @@ class _SimulatedFits:
             mean = min(known[0] / float(used[:k].sum()), random)
         return {"mean": mean, "standard_error": None, "low": None, "high": None, "random_loss": random}
 
-    def _by(self, name: str, epsilon: float) -> FitParameters:
-        """Return the parameters with another mechanism; one that is not exact is forecast with a reservation."""
-        options = {**(self.parameters.mechanism_options or {}), "accept_inexact": True}
-        delta = _delta_for(name, self.parameters.delta)
-        return replace(self.parameters, mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options)
-
-    def _plan(self, parameters: FitParameters, n_rows: int) -> Plan:
+    def plan(self, parameters: FitParameters, n_rows: int) -> Plan:
+        """Return the plan of a fit of so many rows."""
         return plan_fit(parameters, self.needs, Features.declared(self.spectrum.size, parameters), n_rows)
 
-    def _average(self, name: str, epsilon: float, n_rows: int, read: int, much: float, few: bool) -> dict[str, Any]:
+    def _average(self, parameters: FitParameters, n_rows: int, read: int, much: float, few: bool) -> dict[str, Any]:
         """Return the numbers of a forecast from fits; a tenth of epsilon and of the rows may come to the same fits."""
-        question = name, float(f"{epsilon:.12g}"), n_rows, read, much, few
+        question = parameters.mechanism, float(f"{parameters.epsilon:.12g}"), n_rows, read, much, few
         if question not in self._found:
-            self._found[question] = expected(self._outcomes(self._by(name, epsilon), n_rows, read, much, few))
+            self._found[question] = expected(self._outcomes(parameters, n_rows, read, much, few))
         return self._found[question]
 
     def _outcomes(self, parameters: FitParameters, n_rows: int, read: int, much: float, few: bool) -> list[_Outcome]:
@@ -702,7 +676,7 @@ class _SimulatedFits:
         """
         # What ranges are does not matter, only how long rows are beside them.
         ranges = (-1.0, 1.0) if _has_ranges(self.parameters) else None
-        plan = self._plan(replace(parameters, schema=None, bounds=ranges, privacy_unit=None), n_rows)
+        plan = self.plan(replace(parameters, schema=None, bounds=ranges, privacy_unit=None), n_rows)
         route = plan.route(n_rows)
         unit = route.rule.norm if _bounded_publicly(route) else 1.0
         recommendable, _ = _standing(route.mechanism, route.guarantee, parameters.epsilon, parameters.delta)
@@ -849,10 +823,6 @@ def _delta_for(name: str, delta: float) -> float:
 
 def _has_ranges(estimator: "PrivatePCA | FitParameters") -> bool:
     return estimator.bounds is not None or getattr(estimator.schema, "bounds", None) is not None
-
-
-def _usual_energy(estimator: "PrivatePCA | PCAParameters") -> float:
-    return PUBLIC_RANGES if _has_ranges(estimator) else PUBLIC_NORM
 
 
 def _bounded_publicly(route: Route) -> bool:

@@ -1,10 +1,9 @@
 """`LocalPCA` and `LocalSparsePCA`: PCA under local differential privacy, simulated in one process."""
 
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..errors import InvalidParameterError, integer_between
 from ..guarantee import Guarantee
@@ -12,20 +11,19 @@ from ..local.protocol import LocalProtocol
 from ..local.server import components_request, released
 from ..local.simulation import simulated_totals
 from ..mechanisms.local.gaussian import PaperGaussian
-from ..numerics import FloatArray
 from ..releases.origin import ComponentsRequest, SparseRequest
 from ..releases.record import Release
 from ..sampling.randomness import generator_from
-from .base import ReleaseAttribute, html_of_fit, names_unknown_parameters
-from .inputs import checked_rows
-from .pca import PrivatePCA, projections, released_covariance, rows_of_projections
+from .base import ReleaseAttribute, checked_rows, names_unknown_parameters
+from .pca import ComponentsEstimator
 
 SCREENED_TO = 300
 """How many features `LocalSparsePCA` solves on by default."""
 
 
 @names_unknown_parameters
-class LocalPCA(TransformerMixin, BaseEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class LocalPCA(ComponentsEstimator):
     """PCA under local differential privacy, about the origin.
 
     `fit` simulates all clients and the server in one process, for research and planning. For a real collection, in
@@ -78,52 +76,15 @@ class LocalPCA(TransformerMixin, BaseEstimator):
     4-DP (pure), replace-one adjacency, unit: one row; local model, one report per person; exact sampling
     """
 
-    release_: Release
-    guarantee_: Guarantee
-    mechanism_: str
-    components_: FloatArray
-    mean_: FloatArray
-    n_samples_: int | None
-    n_components_: int
-
-    covariance_: ReleaseAttribute[FloatArray | None] = PrivatePCA.covariance_
-    correlation_: ReleaseAttribute[FloatArray | None] = PrivatePCA.correlation_
-    explained_variance_: ReleaseAttribute[FloatArray | None] = PrivatePCA.explained_variance_
-    explained_variance_ratio_: ReleaseAttribute[FloatArray | None] = PrivatePCA.explained_variance_ratio_
-    explained_variance_interval_: ReleaseAttribute[FloatArray] = PrivatePCA.explained_variance_interval_
-    explained_variance_interval_kind_: ReleaseAttribute[tuple[str, ...]] = PrivatePCA.explained_variance_interval_kind_
-    explained_variance_ratio_interval_: ReleaseAttribute[FloatArray] = PrivatePCA.explained_variance_ratio_interval_
-    captured_variance_: ReleaseAttribute[float | None] = PrivatePCA.captured_variance_
-    captured_variance_ratio_: ReleaseAttribute[float | None] = PrivatePCA.captured_variance_ratio_
-    captured_variance_interval_: ReleaseAttribute[FloatArray] = PrivatePCA.captured_variance_interval_
-    captured_variance_ratio_interval_: ReleaseAttribute[FloatArray] = PrivatePCA.captured_variance_ratio_interval_
-    above_noise_: ReleaseAttribute[NDArray[np.bool_]] = PrivatePCA.above_noise_
-    angle_: ReleaseAttribute[FloatArray] = PrivatePCA.angle_
-    angle_bound_: ReleaseAttribute[FloatArray] = PrivatePCA.angle_bound_
-    get_feature_names_out = ClassNamePrefixFeaturesOutMixin.get_feature_names_out
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        norm_bound: float | None = None,
-        mechanism: str = "double_cap",
-        row_norms: str = "any",
-        trace_share: float = 0.05,
-        rank: int | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.norm_bound = norm_bound
-        self.mechanism = mechanism
-        self.row_norms = row_norms
-        self.trace_share = trace_share
-        self.rank = rank
-        self.random_state = random_state
+    n_components: int | None = field(default=None, kw_only=False)
+    epsilon: float = 1.0
+    delta: float = 0.0
+    norm_bound: float | None = None
+    mechanism: str = "double_cap"
+    row_norms: str = "any"
+    trace_share: float = 0.05
+    rank: int | None = None
+    random_state: int | None = None
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Encode every row of `X` as its own client would, add the reports up, and estimate."""
@@ -146,7 +107,7 @@ class LocalPCA(TransformerMixin, BaseEstimator):
         # Before anything is drawn: what cannot be done is refused.
         request = self._request(X.shape[1])
         names = getattr(self, "feature_names_in_", None)
-        self.release_ = released(
+        self.release_: Release = released(
             self.protocol_,
             simulated_totals(self.protocol_, X, generator_from(self.random_state)),
             request,
@@ -154,41 +115,19 @@ class LocalPCA(TransformerMixin, BaseEstimator):
             estimator=type(self).__name__,
             feature_names=None if names is None else tuple(map(str, names)),
         )
-        self.guarantee_, self.mechanism_ = self.release_.guarantee, self.release_.origin.mechanism
-        self.components_, self.mean_ = self.release_.components, self.release_.mean
-        self.n_samples_, self.n_components_ = self.release_.n_rows, len(self.components_)
+        self.guarantee_: Guarantee = self.release_.guarantee
+        self.mechanism_: str = self.release_.origin.mechanism
+        self.n_samples_: int | None = self.release_.n_rows
+        _ = self.release_.components  # warns of those that are not distinguishable from noise
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Project rows on the components; the projections of private rows are private data themselves."""
-        return projections(self, X)
-
-    def inverse_transform(self, X: Any) -> FloatArray:
-        """Map projections back to the space of the features."""
-        return rows_of_projections(self, X)
-
-    def get_covariance(self) -> FloatArray:
-        """Return the released matrix, in the units of the features."""
-        return released_covariance(self)
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
-    def _html_repr(self) -> str:
-        return html_of_fit(self) or str(super()._html_repr())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     def _request(self, n_features: int) -> ComponentsRequest | SparseRequest:
-        """Return the request; raise if it is invalid."""
+        """Return the checked request."""
         return components_request(self.n_components, n_features)
 
 
 @names_unknown_parameters
+@dataclass(kw_only=True, eq=False, repr=False)
 class LocalSparsePCA(LocalPCA):
     """Sparse principal components in the local model, by the Fantope estimator (Wang and Xu 2019, Algorithm 2).
 
@@ -229,50 +168,20 @@ class LocalSparsePCA(LocalPCA):
     ((1, 30), True)
     """
 
-    penalty_: float
-    n_iter_: int
+    n_components: int = field(default=1, kw_only=False)
+    penalty: float | None = None
+    screen: int | str | None = "auto"
+    tol: float = 1e-4
+    max_iter: int = 500
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        penalty: float | None = None,
-        screen: int | str | None = "auto",
-        tol: float = 1e-4,
-        max_iter: int = 500,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        norm_bound: float | None = None,
-        mechanism: str = "double_cap",
-        row_norms: str = "any",
-        trace_share: float = 0.05,
-        rank: int | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            epsilon=epsilon,
-            delta=delta,
-            norm_bound=norm_bound,
-            mechanism=mechanism,
-            row_norms=row_norms,
-            trace_share=trace_share,
-            rank=rank,
-            random_state=random_state,
-        )
-        self.penalty = penalty
-        self.screen = screen
-        self.tol = tol
-        self.max_iter = max_iter
-
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Encode every row of `X` as its own client would, add the reports up, and solve on the estimate."""
-        super().fit(X, y)
-        self.penalty_, self.n_iter_ = self.release_.spectrum.sparse.penalty, self.release_.spectrum.sparse.n_iter
-        return self
+    penalty_: ClassVar[ReleaseAttribute[float]] = ReleaseAttribute(
+        lambda release: release.spectrum.sparse.penalty, "The penalty used."
+    )
+    n_iter_: ClassVar[ReleaseAttribute[int]] = ReleaseAttribute(
+        lambda release: release.spectrum.sparse.n_iter, "Iterations of the solver."
+    )
 
     def _request(self, n_features: int) -> SparseRequest:
-        """Return what is asked for; what the solver could not use is refused."""
         k = n_features if self.n_components is None else self.n_components
         by_default = None if self.mechanism == PaperGaussian.name else SCREENED_TO
         screen: Any = by_default if isinstance(self.screen, str) and self.screen == "auto" else self.screen

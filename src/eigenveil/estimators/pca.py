@@ -1,7 +1,8 @@
-"""`PrivatePCA`: scikit-learn's PCA with a privacy guarantee."""
+"""`PrivatePCA`: scikit-learn's PCA with a privacy guarantee; `PrivateSparsePCA`: components that use few features."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -9,22 +10,29 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..errors import InvalidParameterError
+from ..errors import InvalidParameterError, integer_between
 from ..numerics import FloatArray
 from ..releases.intervals import HIDDEN_ROWS
 from ..releases.multivariate import precision
-from ..releases.origin import Request
+from ..releases.origin import Request, SparseRequest
 from ..releases.record import Release
 from ..releases.summary import Summary
-from .base import PrivateEstimator, ReleaseAttribute, names_unknown_parameters
-from .inputs import Estimator, available_where, check_read_again, checked_array, of_rows
-from .preparation import Needs, components_needs, components_request
+from .base import (
+    PrivateEstimator,
+    ReleaseAttribute,
+    ReleaseEstimator,
+    available_where,
+    checked_array,
+    names_unknown_parameters,
+    of_rows,
+)
+from .parameters import Estimator, Needs, components_needs, components_request
 
 _Value = TypeVar("_Value")
 
 
-def with_known_noise(read: Callable[[Release], _Value | None]) -> Callable[[Release], _Value]:
-    """Return the same function of a release; it raises an `AttributeError` where the noise is unknown."""
+def _with_known_noise(read: Callable[[Release], _Value | None]) -> Callable[[Release], _Value]:
+    """Let a function of a release raise an `AttributeError` where it returns None because the noise is unknown."""
 
     def known(release: Release) -> _Value:
         value = read(release)
@@ -40,30 +48,6 @@ def with_known_noise(read: Callable[[Release], _Value | None]) -> Callable[[Rele
     return known
 
 
-def projections(estimator: Estimator, X: Any) -> Any:
-    """Return the projections of rows, in any form that `fit` takes, on the components of a fitted estimator."""
-    check_is_fitted(estimator)
-    release, names = estimator.release_, list(estimator.get_feature_names_out())
-    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-    return of_rows(estimator, X, release.origin.schema, release.transform, names, **options)
-
-
-def rows_of_projections(estimator: Estimator, X: Any) -> FloatArray:
-    """Return the rows, in the space of the features, that have these projections."""
-    check_is_fitted(estimator)
-    release: Release = estimator.release_
-    return release.inverse_transform(checked_array(X, dtype=[np.float64, np.float32]))
-
-
-def released_covariance(estimator: Estimator) -> FloatArray:
-    """Return the released covariance of a fitted estimator, shrunk; raise if there is none."""
-    check_is_fitted(estimator)
-    release: Release = estimator.release_
-    if release.covariance is None:
-        raise InvalidParameterError(f"{release.origin.mechanism} releases a subspace and no covariance matrix.")
-    return release.covariance
-
-
 def _has_density(estimator: Estimator) -> None:
     """Raise an `AttributeError` where the release of a fitted estimator has no mean and matrix for a likelihood."""
     release: Release | None = getattr(estimator, "release_", None)
@@ -74,14 +58,112 @@ def _has_density(estimator: Estimator) -> None:
         )
 
 
-def _angles(release: Release, name: str) -> FloatArray | None:
-    errors = release.spectrum.loading_errors()
-    return None if errors is None else getattr(errors, name)
+class ComponentsEstimator(TransformerMixin, ReleaseEstimator):
+    """Base class of the estimators of principal components: their attributes, and projections on the components."""
+
+    components_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        lambda release: release.matrix.of_all(release.components, 0.0), "Principal directions of the scaled features."
+    )
+    mean_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        lambda release: release.matrix.of_all(release.mean, 0.0), "The mean that `transform` subtracts."
+    )
+    n_components_: ClassVar[ReleaseAttribute[int]] = ReleaseAttribute(
+        lambda release: len(release.components), "Number of components."
+    )
+    covariance_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+        lambda release: release.covariance,
+        "The released matrix, shrunk, in the units of the features; None where only a subspace was released.",
+    )
+    correlation_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+        lambda release: release.correlation, "Correlations: `covariance_` scaled to a diagonal of 1."
+    )
+    explained_variance_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+        lambda release: release.explained_variance,
+        "Variances along the components, of the scaled features; None where none were released.",
+    )
+    explained_variance_ratio_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+        lambda release: release.explained_variance_ratio,
+        "Share of the total variance for each component; None where no variances were released.",
+    )
+    explained_variance_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        _with_known_noise(lambda release: release.explained_variance_interval),
+        "95 % confidence intervals for the variances along the components (see `release_.intervals.about`).",
+    )
+    explained_variance_interval_kind_: ClassVar[ReleaseAttribute[tuple[str, ...]]] = ReleaseAttribute(
+        _with_known_noise(lambda release: release.spectrum.explained_variance_interval_kind),
+        'For each interval "exact distribution" or "approximate".',
+    )
+    explained_variance_ratio_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        _with_known_noise(lambda release: release.spectrum.explained_variance_ratio_interval),
+        "95 % confidence intervals for the shares of the components (see `release_.intervals.about`).",
+    )
+    captured_variance_: ClassVar[ReleaseAttribute[float | None]] = ReleaseAttribute(
+        lambda release: release.spectrum.captured_variance,
+        "Variance along all components together; None where no variances were released.",
+    )
+    captured_variance_ratio_: ClassVar[ReleaseAttribute[float | None]] = ReleaseAttribute(
+        lambda release: release.spectrum.captured_variance_ratio,
+        "Share of the total variance for all components together; None where no variances were released.",
+    )
+    captured_variance_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        _with_known_noise(lambda release: release.spectrum.captured_variance_interval),
+        "95 % confidence interval for the variance along all components together.",
+    )
+    captured_variance_ratio_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        _with_known_noise(lambda release: release.spectrum.captured_variance_ratio_interval),
+        "95 % confidence interval for the share of all components together.",
+    )
+    above_noise_: ClassVar[ReleaseAttribute[NDArray[np.bool_]]] = ReleaseAttribute(
+        _with_known_noise(lambda release: release.above_noise),
+        "Whether each component is distinguishable from noise; the probability of too many is at most 5 %.",
+    )
+    angle_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        _with_known_noise(lambda release: getattr(release.spectrum.loading_errors(), "angle", None)),
+        "Expected angles between the components and the true ones, in degrees; 90 if undetermined.",
+    )
+    angle_bound_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+        _with_known_noise(lambda release: getattr(release.spectrum.loading_errors(), "angle_bound", None)),
+        "95 % bounds on these angles, in degrees; 90 if undetermined.",
+    )
+    get_feature_names_out = ClassNamePrefixFeaturesOutMixin.get_feature_names_out
+
+    def transform(self, X: Any) -> Any:
+        """Project rows, in any form that `fit` takes, on the components.
+
+        The projections of private rows are private data; do not publish them. For Dask and Spark data the result is a
+        lazy Dask array or Spark data frame.
+        """
+        check_is_fitted(self)
+        release: Release = self.release_
+        options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        return of_rows(self, X, release.origin.schema, release.transform, self.get_feature_names_out(), **options)
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Map projections back to the space of the features."""
+        check_is_fitted(self)
+        release: Release = self.release_
+        return release.inverse_transform(checked_array(X, dtype=[np.float64, np.float32]))
+
+    def get_covariance(self) -> FloatArray:
+        """Return the released covariance matrix, shrunk, in the units of the features."""
+        check_is_fitted(self)
+        if self.covariance_ is None:
+            raise InvalidParameterError(f"{self.mechanism_} releases a subspace and no covariance matrix.")
+        return self.covariance_
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 @names_unknown_parameters
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivatePCA(TransformerMixin, PrivateEstimator):
+class PrivatePCA(ComponentsEstimator, PrivateEstimator):
     """Differentially private principal component analysis.
 
     Fits the same model as `sklearn.decomposition.PCA` and adds noise, so that the result satisfies (epsilon,
@@ -189,30 +271,6 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
     n_components: int | float | str | None = field(default=None, kw_only=False)
     whiten: bool = False
 
-    components_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        lambda release: release.matrix.of_all(release.components, 0.0), "Principal directions of the scaled features."
-    )
-    mean_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        lambda release: release.matrix.of_all(release.mean, 0.0), "The mean that `transform` subtracts."
-    )
-    n_components_: ClassVar[ReleaseAttribute[int]] = ReleaseAttribute(
-        lambda release: len(release.components), "Number of components."
-    )
-    covariance_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
-        lambda release: release.covariance,
-        "The released matrix, shrunk, in the units of the features; None where only a subspace was released.",
-    )
-    correlation_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
-        lambda release: release.correlation, "Correlations: `covariance_` scaled to a diagonal of 1."
-    )
-    explained_variance_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
-        lambda release: release.explained_variance,
-        "Variances along the components, of the scaled features; None where none were released.",
-    )
-    explained_variance_ratio_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
-        lambda release: release.explained_variance_ratio,
-        "Share of the total variance for each component; None where no variances were released.",
-    )
     singular_values_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
         lambda release: release.spectrum.singular_values,
         "Singular values of the centred, scaled rows; None where no variances were released.",
@@ -221,47 +279,6 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
         lambda release: release.spectrum.noise_variance,
         "Mean variance beside the components, as in probabilistic PCA; None where no variances were released.",
     )
-    explained_variance_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        with_known_noise(lambda release: release.explained_variance_interval),
-        "95 % confidence intervals for the variances along the components (see `release_.intervals.about`).",
-    )
-    explained_variance_interval_kind_: ClassVar[ReleaseAttribute[tuple[str, ...]]] = ReleaseAttribute(
-        with_known_noise(lambda release: release.spectrum.explained_variance_interval_kind),
-        'For each interval "exact distribution" or "approximate".',
-    )
-    explained_variance_ratio_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        with_known_noise(lambda release: release.spectrum.explained_variance_ratio_interval),
-        "95 % confidence intervals for the shares of the components (see `release_.intervals.about`).",
-    )
-    captured_variance_: ClassVar[ReleaseAttribute[float | None]] = ReleaseAttribute(
-        lambda release: release.spectrum.captured_variance,
-        "Variance along all components together; None where no variances were released.",
-    )
-    captured_variance_ratio_: ClassVar[ReleaseAttribute[float | None]] = ReleaseAttribute(
-        lambda release: release.spectrum.captured_variance_ratio,
-        "Share of the total variance for all components together; None where no variances were released.",
-    )
-    captured_variance_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        with_known_noise(lambda release: release.spectrum.captured_variance_interval),
-        "95 % confidence interval for the variance along all components together.",
-    )
-    captured_variance_ratio_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        with_known_noise(lambda release: release.spectrum.captured_variance_ratio_interval),
-        "95 % confidence interval for the share of all components together.",
-    )
-    above_noise_: ClassVar[ReleaseAttribute[NDArray[np.bool_]]] = ReleaseAttribute(
-        with_known_noise(lambda release: release.above_noise),
-        "Whether each component is distinguishable from noise; the probability of too many is at most 5 %.",
-    )
-    angle_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        with_known_noise(lambda release: _angles(release, "angle")),
-        "Expected angles between the components and the true ones, in degrees; 90 if undetermined.",
-    )
-    angle_bound_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        with_known_noise(lambda release: _angles(release, "angle_bound")),
-        "95 % bounds on these angles, in degrees; 90 if undetermined.",
-    )
-    get_feature_names_out = ClassNamePrefixFeaturesOutMixin.get_feature_names_out
 
     @classmethod
     def from_release(cls, release: Release) -> Self:
@@ -289,32 +306,16 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit and return the projections of the same rows. The projections are private data; do not publish them."""
         del y
-        check_read_again(self._opened(X, options.get("schema"), options.get("privacy_unit")), X)
+        self._check_read_again(X, options.get("schema"), options.get("privacy_unit"))
         return self._fit(X, **options, needs=replace(self._needs(), units=True)).transform(X)
 
     def _interpret(self, release: Release) -> None:
         _ = release.components  # warns of those that are not distinguishable from noise
 
-    def transform(self, X: Any) -> Any:
-        """Project rows, in any form that `fit` takes, on the components.
-
-        The projections of private rows are private data; do not publish them. For Dask and Spark data the result is a
-        lazy Dask array or Spark data frame.
-        """
-        return projections(self, X)
-
-    def inverse_transform(self, X: Any) -> FloatArray:
-        """Map projections back to the space of the features."""
-        return rows_of_projections(self, X)
-
     def summary(self) -> Summary:
         """Return tables of the components and their loadings with their errors. Nothing is spent."""
         check_is_fitted(self)
         return self.release_.summary()
-
-    def get_covariance(self) -> FloatArray:
-        """Return the released covariance matrix, shrunk, in the units of the features."""
-        return released_covariance(self)
 
     def get_precision(self) -> FloatArray:
         """Return the inverse of the covariance, in which no variance is below the noise."""
@@ -342,11 +343,77 @@ class PrivatePCA(TransformerMixin, PrivateEstimator):
         del y
         return float(np.mean(self.score_samples(X)))
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+@names_unknown_parameters
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateSparsePCA(PrivatePCA):
+    """Differentially private sparse PCA: principal components that use few features.
+
+    Fantope projection and selection on one released matrix. At ``delta=0`` and from 100 features on, 4 % of epsilon
+    tests whether few features have most of the variance. If they do, a quarter of epsilon measures the variances of all
+    features, and the matrix is released for those with the largest variances only, with less noise. `standardize` or a
+    named `mechanism` turns this screening off. The parameters are those of `PrivatePCA`, with an integer
+    `n_components`, and the following.
+
+    Parameters
+    ----------
+    penalty : float, optional
+        Weight of the l1 norm of the projection, on the scale of the released matrix. Default: the standard deviation of
+        the noise times sqrt(log d).
+    tol, max_iter : float, int
+        Accuracy of the optimization.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Orthonormal directions; zero for features that are not in the support.
+    support_ : ndarray of int
+        Positions of the features with a nonzero loading.
+    kept_ : ndarray of int
+        Features that the release describes: all, or those that were chosen privately. `components_`, `mean_` and
+        `scale_` have an entry for every feature of the table (0, 0 and 1 if it was not kept); `covariance_` and shares
+        of the variance are about the kept features.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variance of the shrunk matrix along the components; the intervals are for the variance of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20_000, 30)) * 0.1
+    >>> X[:, :3] += rng.normal(size=(20_000, 1))
+    >>> PrivateSparsePCA(1, epsilon=1.0, norm_bound=3.0, penalty=0.03).fit(X).support_
+    array([0, 1, 2])
+    """
+
+    n_components: int = field(default=1, kw_only=False)
+    whiten: bool = field(default=False, init=False)
+    penalty: float | None = None
+    tol: float = 1e-4
+    max_iter: int = 500
+    stages: int | str = field(default="auto", init=False)
+
+    kept_: ClassVar[ReleaseAttribute[NDArray[np.int_]]] = ReleaseAttribute(
+        lambda release: _kept(release), "Features that the release describes."
+    )
+    support_: ClassVar[ReleaseAttribute[NDArray[np.int_]]] = ReleaseAttribute(
+        lambda release: _kept(release)[release.spectrum.sparse.support], "Features with a nonzero loading."
+    )
+    n_iter_: ClassVar[ReleaseAttribute[int]] = ReleaseAttribute(
+        lambda release: release.spectrum.sparse.n_iter, "Iterations of the optimization."
+    )
+
+    def _request(self, n_features: int, feature_names: tuple[str, ...] | None, n_targets: int | None = None) -> Request:
+        del feature_names, n_targets
+        k = integer_between("n_components", self.n_components, 1, n_features)
+        return SparseRequest(k, self.penalty, self.tol, self.max_iter, correlation=bool(self.standardize))
+
+    def _needs(self) -> Needs:
+        # The penalty is the same for all entries, and so must be the noise.
+        k = int(self.n_components) if isinstance(self.n_components, Integral) else None
+        return Needs(type(self).__name__, known_noise=True, lengths=False, even_noise=True, n_sparse=k)
+
+
+def _kept(release: Release) -> NDArray[np.int_]:
+    screening = release.origin.screening
+    return np.array(range(release.n_features) if screening is None else screening.kept)

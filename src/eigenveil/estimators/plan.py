@@ -24,18 +24,13 @@ from ..mechanisms.gaussian import Gaussian
 from ..moments.counts import NORM_GRID
 from ..moments.numpy_kernels import SIZES
 from ..moments.row_rule import RowRule
-from ..releases.matrix import FOR_UNITS, without_units
-from ..releases.origin import Request
+from ..releases.matrix import FOR_UNITS
+from .parameters import AUTO, Features, FitParameters, Needs
 from .preparation import (
-    AUTO,
     CHOICES,
     INSTEAD,
-    Features,
-    FitParameters,
-    Needs,
     RowPreparation,
     check_published,
-    possible_preparations,
     prepared,
     prepared_about_medians,
     prepared_with_ranges,
@@ -82,7 +77,7 @@ docs/explanation/raw_tables.md."""
 
 
 def rows_for_ranges(search: Search, n_features: int) -> Fraction:
-    """Return how many rows it takes to find ranges of so many features by searches of this cost.
+    """Return the number of rows needed to find ranges of so many features by searches of this cost.
 
     Examples
     --------
@@ -93,7 +88,7 @@ def rows_for_ranges(search: Search, n_features: int) -> Fraction:
 
 
 def rows_beyond(mechanism: CentralMechanism, rule: RowRule, epsilon: Fraction, n_rows: int) -> int:
-    """Return how many rows should lie beyond the bound that a choice of this epsilon looks for.
+    """Return the number of rows that should lie beyond a norm bound that is searched at this epsilon.
 
     Parameters
     ----------
@@ -130,16 +125,6 @@ def balanced_rows(mechanism: CentralMechanism, rule: RowRule) -> Fraction:
     return CLIPPED_PER_NOISE * mechanism.n_features * noise
 
 
-def check_enough(n: int, counted: str, epsilon: float, takes: Fraction, what: str, instead: str) -> None:
-    """Refuse, before anything is spent, a private search that needs more rows or privacy units at this epsilon."""
-    if n < takes:
-        enough = math.ceil(100 * epsilon * takes / max(n, 1)) / 100
-        raise InvalidDataError(
-            f"{n:,} {counted} are too few to estimate {what} privately. Give {instead}, at least {math.ceil(takes):,} "
-            f"{counted}, or an epsilon of about {enough:g}."
-        )
-
-
 # More rows than any table has: the last route of a plan holds from its number of rows on.
 _MANY_ROWS = 2**50
 # So many rows fit every grid of 16 bits, also where each of them is compared with several others.
@@ -153,7 +138,7 @@ _STATISTICS = {
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """How rows become a statistic, which mechanism releases it, and how the budget is divided.
+    """One way to fit: the statistic of the rows, the mechanism that releases it, and the division of the budget.
 
     Parameters
     ----------
@@ -190,11 +175,6 @@ class Route:
         whole = compose(parts).for_unit(self.rule.unit).with_assumption(*self.assumptions)
         return whole.of_compared_units() if compared else whole
 
-    def _screening_costs(self) -> dict[str, float]:
-        if self.screening is None:
-            return {}
-        return {"features": self.screening.epsilon, "test_of_features": self.screening.test_epsilon}
-
     @property
     def can_transform(self) -> bool:
         """Whether rows in the units of the table can be transformed by the release."""
@@ -202,7 +182,7 @@ class Route:
 
     @property
     def chosen_privately(self) -> tuple[str, ...]:
-        """What is chosen privately, by name."""
+        """Names of the private choices, sorted."""
         return tuple(sorted((*self.split.chosen, *(() if self.screening is None else ("features",)))))
 
     def cost(self, choice: str) -> Fraction:
@@ -217,7 +197,7 @@ class Route:
         return GaussianSearch(portion or BudgetShare(self.mechanism.epsilon, self.mechanism.delta, share))
 
     def rows_beyond(self, n_rows: int) -> int:
-        """Return how many of so many rows a norm bound that is found privately should leave beyond it."""
+        """Return the number of rows that a norm bound found privately should leave beyond it."""
         return rows_beyond(self.mechanism, self.rule, self.norm_cost, n_rows)
 
     @property
@@ -226,36 +206,32 @@ class Route:
         return self.cost("norm_bound") / (2 if self.split.medians else 1)
 
     def check(self, needs: Needs, n_rows: int | None) -> None:
-        """Refuse what cannot be found privately: at all, or in so many rows where their number is known."""
-        preparation, adjacency = self.preparation, self.mechanism.adjacency
+        """Refuse private choices that are impossible: at all, or in so many rows where their number is known."""
+        preparation, mechanism = self.preparation, self.mechanism
         if preparation is not None:
-            preparation.check_ends()
-            _ = self._least_scales
-        if n_rows is not None and adjacency is Adjacency.REPLACE_ONE:
-            counted, epsilon = self.rule.unit.counted, self.guarantee.epsilon
-            for name, takes in self._least_rows.items():
-                check_enough(n_rows, counted, epsilon, takes, CHOICES[name], INSTEAD[name])
+            _ = preparation.ends  # refused if some outcome of the private choices could not be combined with it
+            least = 10 * SEARCHES * mechanism.n_features  # the smallest part that a search has of its epsilon, to spare
+            for name in self.choices:
+                noise_scale(self.cost(name) / least)
+        if n_rows is not None and mechanism.adjacency is Adjacency.REPLACE_ONE:
+            takes = {}
+            if preparation is not None and preparation.ranges:
+                takes["bounds"] = rows_for_ranges(self.range_search(), len(preparation.ranges))
+            if "norm_bound" in self.choices:
+                takes["norm_bound"] = LEAST_ROWS / self.norm_cost
+            for name, rows in takes.items():
+                if n_rows < rows:
+                    enough = math.ceil(100 * self.guarantee.epsilon * rows / max(n_rows, 1)) / 100
+                    counted = self.rule.unit.counted
+                    raise InvalidDataError(
+                        f"{n_rows:,} {counted} are too few to estimate {CHOICES[name]} privately. Give "
+                        f"{INSTEAD[name]}, at least {math.ceil(rows):,} {counted}, or an epsilon of about {enough:g}."
+                    )
         if self.screening is not None:
             self.screening.check_grid(self.rule.feature_limit_squared)
         if n_rows is not None:
-            self.split.check(self.mechanism, self.rule, n_rows)
-            needs.check_rows(self.mechanism, self.rule, n_rows)
-
-    @cached_property
-    def _least_rows(self) -> dict[str, Fraction]:
-        """How many rows it takes to find what is found privately."""
-        least = {}
-        if self.preparation is not None and self.preparation.ranges:
-            least["bounds"] = rows_for_ranges(self.range_search(), len(self.preparation.ranges))
-        if "norm_bound" in self.choices:
-            least["norm_bound"] = LEAST_ROWS / self.norm_cost
-        return least
-
-    @cached_property
-    def _least_scales(self) -> list[Fraction]:
-        """The noise of searches at a part of what they have, to spare; refused where it cannot be drawn."""
-        parts = 10 * SEARCHES * self.mechanism.n_features
-        return [noise_scale(self.cost(name) / parts) for name in self.choices]
+            self.split.check(mechanism, self.rule, n_rows)
+            needs.check_rows(mechanism, self.rule, n_rows)
 
     def in_words(self) -> list[str]:
         """Return the statistic and the mechanism, then the parts of the budget and what is not released, a line each.
@@ -282,11 +258,14 @@ class Route:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
+        choices = {name: part.epsilon for name, part in self.choices.items()}
+        if self.screening is not None:
+            choices |= {"features": self.screening.epsilon, "test_of_features": self.screening.test_epsilon}
         return {
             "statistic": self.rule.statistic,
             "mechanism": self.mechanism.name,
             "parameters": self.mechanism.parameters(),
-            "choices": {name: part.epsilon for name, part in self.choices.items()} | self._screening_costs(),
+            "choices": choices,
             "split": self.split.to_dict(),
             "can_transform": self.can_transform,
         }
@@ -304,8 +283,10 @@ class Plan:
     n_features : int
     routes : tuple of (int, Route)
         The route that is taken from this many rows on, in rising order, the first from 0 on.
-    made_for : bytes
-        The parameters of the estimator that made it.
+    parameters : FitParameters
+        The checked parameters of the estimator that made it.
+    needs : Needs
+        The needs of that estimator.
     n_rows : int, optional
         The public number of rows, where it is known; the plan then has the one route that runs.
 
@@ -321,14 +302,15 @@ class Plan:
 
     n_features: int
     routes: Routes
-    made_for: bytes = field(default=b"", repr=False)
+    parameters: FitParameters = field(repr=False)
+    needs: Needs = field(repr=False)
     n_rows: int | None = None
 
     def for_rows(self, n_rows: int, needs: Needs) -> "Plan":
         """Return the plan of a table with this public number of rows: the route that runs, alone; or refuse it."""
         route = self.route(n_rows)
         route.check(needs, n_rows)
-        return Plan(self.n_features, ((0, route),), self.made_for, n_rows)
+        return replace(self, routes=((0, route),), n_rows=n_rows)
 
     def route(self, n_rows: int) -> Route:
         """Return the route of so many rows."""
@@ -365,7 +347,7 @@ class Plan:
         return any(route.split.mean for _, route in self.routes)
 
     def preparation_for(self, n_features: int) -> RowPreparation:
-        """Return how the rows of the largest tables are prepared, or refuse data that the plan was not made for."""
+        """Return the preparation of rows of the largest tables, or refuse data that the plan was not made for."""
         preparation = self.most_rows.preparation
         if preparation is None or n_features != self.n_features:
             raise InvalidParameterError(
@@ -373,41 +355,28 @@ class Plan:
             )
         return preparation
 
-    def check_made_for(self, made_for: bytes, parameters: FitParameters, needs: Needs, features: Features) -> None:
+    def check_made_for(self, parameters: FitParameters, needs: Needs, features: Features) -> None:
         """Refuse to be executed with other parameters, or for another table, than the plan was made for."""
-        if made_for != self.made_for:
+        if parameters != self.parameters or replace(needs, units=self.needs.units) != self.needs:
             raise InvalidParameterError("The plan was made for other parameters; make another one.")
         # A plan for a number of rows has one of the possible preparations, and does not tell which.
         planned = self.preparation_for(features.n_features)
-        for here in possible_preparations(parameters, needs, features):
-            if planned.bound == replace(here, bits=planned.bits).bound and planned.ranges == here.ranges:
+        few = prepared(parameters, needs, features)
+        possible = [few, prepared_with_ranges(parameters, needs, features)]
+        possible.append(prepared_about_medians(parameters, needs, features))
+        if few.norm is None and not few.center:
+            possible.append(few.of_unit_rows())
+        for here in possible:
+            if here is None or planned.ranges != here.ranges:
+                continue
+            if planned.bound == replace(here, bits=planned.bits).bound:
                 return
         raise InvalidParameterError(
             "The plan was made without the schema or the names of this table; make it from them."
         )
 
-    def check_passes(self, features: Features) -> None:
-        """Refuse, before anything is spent, a plan that takes more passes than a table has."""
-        if features.reads_once and any(route.split.divides_mechanism for _, route in self.routes):
-            raise InvalidParameterError(
-                "The plan reads the rows twice, and these come once only; make it from this table."
-            )
-        if features.reads_once and any(route.split.chosen for _, route in self.routes):
-            raise InvalidDataError(
-                "These rows are read once only, and a private choice of bounds reads them twice; give norm_bound, "
-                "bounds or a schema with ranges, or a table or a file in place of the stream or the database."
-            )
-
-    def check_transform(self, n_rows: int, request: Request) -> None:
-        """Refuse, before anything is spent, rows that could not be transformed after the fit."""
-        if self.route(n_rows).can_transform:
-            return
-        enough = next((rows for rows, route in self.routes if route.can_transform), None)
-        more = "" if enough is None else f", or at least {enough:,} {self.unit.counted}"
-        raise InvalidParameterError(f"{without_units(request)}; give {FOR_UNITS}{more}.")
-
     def routes_in_words(self) -> list[tuple[str, list[str]]]:
-        """Return the routes, each with the number of rows that it is for: what every surface shows of a plan."""
+        """Return the lines of every route under the number of rows that it is for."""
         if self.n_rows is not None:
             return [(f"{self.n_rows:,} {self.unit.counted}", self.most_rows.in_words())]
         return [
@@ -416,7 +385,7 @@ class Plan:
         ]
 
     def in_words(self) -> list[tuple[str, str]]:
-        """Return what a fit will do, as lines with headings: what is printed and the command line shows."""
+        """Return the guarantee and the routes as lines with headings, for every surface."""
         lines = [("guarantee", str(self.guarantee))]
         for heading, (first, *others) in self.routes_in_words():
             lines += [(heading, first), *(("", other) for other in others)]
@@ -428,7 +397,6 @@ class Plan:
         return "\n".join(f"{heading:{width}}{text}" for heading, text in lines)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the routes, and the guarantee."""
         facts: dict[str, Any] = {"features": self.n_features}
         facts |= {heading: "; ".join(lines) for heading, lines in self.routes_in_words()}
         return notebook_table("Plan of a fit", facts, more=self.guarantee._repr_html_())
@@ -456,19 +424,6 @@ def _joined(few: Routes, below: int, many: Routes) -> Routes:
     )
 
 
-def mechanisms_by_rows(
-    choose: Callable[[int], str], make: Callable[[str], CentralMechanism]
-) -> tuple[tuple[int, CentralMechanism], ...]:
-    """Return the mechanisms that a choice by the number of rows leads to, each with the rows from which on it holds.
-
-    The choice changes once at most as the rows grow, and the place is found by bisection.
-    """
-    few, many = choose(0), choose(_MANY_ROWS)
-    if few == many:
-        return ((0, make(few)),)
-    return (0, make(few)), (_crossing(lambda n: choose(n) == few), make(many))
-
-
 def _crossing(few: Callable[[int], bool]) -> int:
     """Return the number of rows from which on a condition that holds for none of them no longer does, by bisection."""
     low, high = 0, _MANY_ROWS
@@ -478,9 +433,7 @@ def _crossing(few: Callable[[int], bool]) -> int:
     return high
 
 
-def plan_fit(
-    parameters: FitParameters, needs: Needs, features: Features, n_rows: int | None = None, made_for: bytes = b""
-) -> Plan:
+def plan_fit(parameters: FitParameters, needs: Needs, features: Features, n_rows: int | None = None) -> Plan:
     """Return the plan of a fit, or refuse what public numbers show to be impossible.
 
     Parameters
@@ -490,31 +443,21 @@ def plan_fit(
     features : Features
     n_rows : int, optional
         Number of rows, where it is known and public: the plan then has one route.
-    made_for : bytes
-        What `Plan.check_made_for` compares: parameters with the same bytes have the same routes, which are then made
-        once. Empty where the parameters have none.
     """
     rows = None if n_rows is None else integer_between("n_rows", n_rows, 0)
     many = rows if parameters.adjacency is Adjacency.REPLACE_ONE and rows is not None and rows > _FEW_ROWS else None
-    make = _routes_made_once if made_for else _all_routes
-    plan = Plan(features.n_features, make(_Asked(made_for, parameters), needs, features, many), made_for)
+    routes = _all_routes(parameters, needs, features, many)
+    plan = Plan(features.n_features, routes, parameters, needs)
     if rows is not None:
         return plan.for_rows(rows, needs)
     plan.most_rows.check(needs, None)
     return plan
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """Parameters that are the same where their bytes are."""
-
-    made_for: bytes
-    parameters: FitParameters = field(compare=False)
-
-
-def _all_routes(asked: _Asked, needs: Needs, features: Features, n_rows: int | None) -> Routes:
+# Made once for equal arguments, which are public: `n_rows` is a number that was declared or is public, and very large.
+@lru_cache(maxsize=64)
+def _all_routes(parameters: FitParameters, needs: Needs, features: Features, n_rows: int | None) -> Routes:
     """Return the routes of all numbers of rows, on a grid for so many."""
-    parameters = asked.parameters
     preparation = prepared(parameters, needs, features).for_rows(n_rows)
     routes = _routes(parameters, needs, features, preparation)
     pooled = preparation.unit_weight == "by_rows"
@@ -549,10 +492,6 @@ def _all_routes(asked: _Asked, needs: Needs, features: Features, n_rows: int | N
     return routes
 
 
-# Of public records alone: no number of rows is among them but one that was declared, or is public, and very large.
-_routes_made_once = lru_cache(maxsize=64)(_all_routes)
-
-
 def route_of_moments(
     parameters: FitParameters,
     needs: Needs,
@@ -577,7 +516,13 @@ def _routes(parameters: FitParameters, needs: Needs, features: Features, prepara
             parameters, needs, features, preparation, Split(norm=NORM_SHARE * (preparation.norm is None))
         )
         gaussian = () if preparation.norm is not None else _gaussian_routes(parameters, needs, features, preparation)
-        return _joined(routes, _rows_for_gaussian_norm(gaussian[-1][1]), gaussian) if gaussian else routes
+        if not gaussian:
+            return routes
+        # With fewer rows, the noise of a bisection would put more of them beyond the bound than the noise of the matrix
+        # calls for, and a share of epsilon does better.
+        route = gaussian[-1][1]
+        portion = BudgetShare(route.mechanism.epsilon, route.mechanism.delta, route.split.gaussian_norm)
+        return _joined(routes, math.ceil(GAUSSIAN_NORM_MARGINS * portion.count_sd(NORM_GRID.size)), gaussian)
     # The more rows there are, the less of the budget ranges take.
     tiers = [
         _gaussian_routes(parameters, needs, features, preparation, share)
@@ -586,22 +531,10 @@ def _routes(parameters: FitParameters, needs: Needs, features: Features, prepara
     ]
     routes = tiers[0]
     for tier in tiers[1:]:
-        routes = _joined(routes, _rows_of_tier(tier, len(preparation.ranges)), tier)
+        # Twice the rows that the shares of the tier take, for columns with ties.
+        takes = rows_for_ranges(_at(tier, 0).range_search(), len(preparation.ranges))
+        routes = _joined(routes, math.ceil(2 * takes), tier)
     return routes
-
-
-def _rows_of_tier(tier: Routes, n_searched: int) -> int:
-    """Return from how many rows on the shares of some routes suffice to find ranges, also of columns with ties."""
-    return math.ceil(2 * rows_for_ranges(_at(tier, 0).range_search(), n_searched))
-
-
-def _rows_for_gaussian_norm(route: Route) -> int:
-    """Return from how many rows on a share of mu^2 finds a norm bound at least as well as a share of epsilon.
-
-    With fewer, the noise of a bisection would put more rows beyond the bound than the noise of the matrix calls for.
-    """
-    portion = BudgetShare(route.mechanism.epsilon, route.mechanism.delta, route.split.gaussian_norm)
-    return math.ceil(GAUSSIAN_NORM_MARGINS * portion.count_sd(NORM_GRID.size))
 
 
 def _routes_with(
@@ -659,7 +592,7 @@ def _gaussian_routes(
 def _screened(
     parameters: FitParameters, needs: Needs, rule: RowRule, n_features: int, epsilon: float
 ) -> tuple[DiagonalMechanism | None, float]:
-    """Return what screens features, and the epsilon that is left for the matrix.
+    """Return the mechanism that screens features, or None, and the epsilon that is left for the matrix.
 
     Sparse components at delta = 0 are screened, unless a mechanism was asked for. Correlations are not, since all
     features are equally large there, nor are features on different scales, whose diagonal says less about some.
@@ -720,6 +653,12 @@ def _mechanisms(
             gate.check_rule(mechanism, rule)
             return mechanism
 
-        return mechanisms_by_rows(choose, make) if name == AUTO else ((0, make(name)),)
+        if name != AUTO:
+            return ((0, make(name)),)
+        few, many = choose(0), choose(_MANY_ROWS)
+        if few == many:
+            return ((0, make(few)),)
+        # The choice changes once at most as the rows grow.
+        return (0, make(few)), (_crossing(lambda n: choose(n) == few), make(many))
 
     return mechanisms_for

@@ -18,10 +18,17 @@ from ..releases.regression import Regression
 from ..releases.summary import Summary
 from ..tables.frames import ColumnsReader, as_frame
 from ..tables.schema import Schema
-from .base import PrivateEstimator, ReleaseAttribute, names_unknown_parameters, passes_once
-from .inputs import available_where, checked_pair, of_rows
+from .base import (
+    PrivateEstimator,
+    ReleaseAttribute,
+    available_where,
+    checked_pair,
+    names_unknown_parameters,
+    of_rows,
+)
+from .parameters import Needs
 from .plan import Plan
-from .preparation import Needs
+from .preparation import check_one_pass
 
 
 @names_unknown_parameters
@@ -168,7 +175,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         table, n_targets = _with_target(X, y)
         return self._fit(table, plan, n_targets=n_targets, **of_rows)
 
-    @available_where(passes_once)
+    @available_where(check_one_pass)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Collect rows [X, y] and spend nothing; `fit_moments()` then draws the release and spends."""
         if y is None:
@@ -255,7 +262,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
 
 
 def _of_targets(release: Release, read: Callable[[Regression], Any]) -> Any:
-    """Return what is read of the regression; an array of what is read of each for a table of targets."""
+    """Read a value off the regression; for a table of targets, an array of one value each."""
     fits, request = release.regressions, release.origin.request
     assert isinstance(request, RegressionRequest)
     return np.array([read(fit) for fit in fits]) if isinstance(request.target, tuple) else read(fits[0])
@@ -266,7 +273,7 @@ def _features(release: Release) -> list[int]:
 
 
 def _count(target: Any) -> int:
-    """Return how many columns the parameter `target` names; None is for the last one."""
+    """Return the number of columns that the parameter `target` names; None is for the last one."""
     if isinstance(target, str) or not isinstance(target, Sequence):
         return 1
     if not target:

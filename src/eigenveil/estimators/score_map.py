@@ -20,8 +20,7 @@ from ..tables.base import Source
 from ..tables.files import is_place
 from ..tables.open import collect, is_source, on_engine, open_table
 from ..tables.schema import Schema
-from .inputs import check_delta
-from .preparation import Features
+from .parameters import Features, check_delta
 
 # The frame reaches so many standard deviations of the scores to either side.
 _REACH = 3.0
@@ -30,7 +29,7 @@ Groups = tuple[tuple[str, tuple[tuple[int, float], ...]], ...]
 
 @dataclass(frozen=True, eq=False)
 class ScorePlan:
-    """What a map will spend and show, from public numbers alone."""
+    """Mechanism, grid and guarantee of a map, from public numbers alone."""
 
     mechanism: CountMechanism
     grid: ScoreGrid
@@ -136,7 +135,7 @@ def plan_scores(
     by_unit: bool = False,
     assumptions: tuple[str, ...] = (),
 ) -> ScorePlan:
-    """Return what `score_map` will spend and show, under assumptions about a table; nothing is read but the release."""
+    """Plan a `score_map`, under assumptions about a table; nothing is read but the release."""
     if len(axes) != 2 or axes[0] == axes[1]:
         raise InvalidParameterError("axes must be two different components, such as (0, 1).")
     chosen = tuple(integer_between("axes", axis, 0, len(release.components) - 1) for axis in axes)

@@ -12,7 +12,7 @@ from functools import cache
 
 from ..accounting.calibration import decimal_below
 from ..accounting.sensitivity import sum_squared
-from ..errors import CapacityError, InvalidParameterError, shown
+from ..errors import CapacityError, InvalidParameterError
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..mechanisms import CentralMechanism
 from ..mechanisms.budget import MOST_WEIGHT, BudgetShare, at_share
@@ -21,7 +21,6 @@ from ..moments.counts import NORM_GRID
 from ..moments.row_rule import RowRule
 from ..releases.file import MEANS
 
-STAGES = (1, 2, "auto")
 RANGES_SHARES = Fraction(16, 25), Fraction(8, 25), Fraction(4, 25)
 """Of the budget, for ranges of the features that are found privately: the less, the more rows there are.
 
@@ -82,7 +81,7 @@ _NONE = Fraction(0)
 
 @dataclass(frozen=True)
 class Split:
-    """How the privacy budget of a fit is divided. What is left of each budget is for the matrix.
+    """Shares of the privacy budget of a fit. The rest of each budget is for the matrix.
 
     Parameters
     ----------
@@ -135,7 +134,7 @@ class Split:
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """What is chosen privately."""
+        """Names of the private choices."""
         ranges, norm = self.ranges or self.gaussian_ranges, self.norm or self.gaussian_norm
         return ("bounds",) * bool(ranges) + ("medians",) * bool(self.medians) + ("norm_bound",) * bool(norm)
 
@@ -147,7 +146,7 @@ class Split:
         return replace(self, gaussian_ranges=ranges, gaussian_norm=norm, **shares)
 
     def choices(self, epsilon: Fraction, adjacency: Adjacency) -> dict[str, Guarantee]:
-        """Return what the private choices cost, by what is chosen."""
+        """Return the costs of the private choices, by name."""
         return {
             name: Guarantee(decimal_below(epsilon * share), 0.0, adjacency, Numerics.EXACT)
             for name, share in (("bounds", self.ranges), ("medians", self.medians), ("norm_bound", self.norm))
@@ -180,13 +179,8 @@ class Split:
         each = SMALL_ERROR * self.mean / USUAL_ROUNDS
         return 2 * math.sqrt(mechanism.n_features) <= each * n_rows * mechanism.total_mu()
 
-    @property
-    def without_pilot(self) -> "Split":
-        """The same without preconditioning."""
-        return replace(self, pilot=_NONE, preconditioned_norm=_NONE)
-
     def in_words(self) -> str:
-        """Return what is measured at a share of the Gaussian budget before the matrix; empty where nothing is."""
+        """Return the shares of the Gaussian budget that are spent before the matrix, as text; empty without any."""
         # The matrix takes what rounds of the mean, and a bound, that are not needed would have had.
         shares = {
             "the ranges of the features": ("up to ", self.gaussian_ranges),
@@ -211,16 +205,8 @@ def _portion(mechanism: Gaussian, share: Fraction) -> BudgetShare:
 
 
 def rows_without_pilot(rule: RowRule) -> int:
-    """Return from how many rows on weighed sums of two releases would not fit int64: 8 million at 16 bits."""
+    """Return the number of rows at which weighed sums of two releases no longer fit int64: 8 million at 16 bits."""
     return -(-_ROOM // rule.limit_squared)
-
-
-def checked_stages(stages: object) -> object:
-    """Return the parameter if it is one of `STAGES`, also as the text that a command line has."""
-    named = {str(one): one for one in STAGES}
-    if isinstance(stages, bool) or str(stages) not in named:
-        raise InvalidParameterError(f"stages must be 1, 2 or 'auto', got {shown(stages)}.")
-    return named[str(stages)]
 
 
 def check_read_once(stages: object) -> None:
@@ -233,7 +219,7 @@ def check_read_once(stages: object) -> None:
 
 
 def mean_first(mechanism: CentralMechanism, norm: float | None) -> tuple[tuple[int, Fraction], ...]:
-    """Return from how many rows on a mean is measured first, and at which shares; empty where it never is.
+    """Return shares for a mean that is measured first, each with the rows from which on it holds; empty without any.
 
     Parameters
     ----------
@@ -274,17 +260,9 @@ def _on_the_grid(norm: float | None) -> bool:
     return norm is None or bool(NORM_GRID[NORM_PLACES] <= norm <= NORM_GRID[-1] / 2)
 
 
-def _quieter(mechanism: CentralMechanism, constant: CentralMechanism, rule: RowRule) -> bool:
-    """Return whether a mean that is first has no more noise than a constant, even for rows without a mean to find."""
-    # Where there is no mean to find, a bound is found in each round, and none after the last.
-    spent = MEAN_SHARES[-1][1] + RESIDUAL_NORM_SHARE * USUAL_ROUNDS / NORM_SEARCHES
-    first = mechanism.equivalent_sd / math.sqrt(1 - spent)
-    return bool(first <= _NOISIER * constant.equivalent_sd * rule.limit_squared / 4**rule.bits)
-
-
 @cache  # of the few shares that there are
 def divided(mean: Fraction, preconditions: bool) -> Split:
-    """Return how mu^2 is divided with this share for a mean, with preconditioning or without."""
+    """Return the division of mu^2 with this share for a mean, with preconditioning or without."""
     norm = RESIDUAL_NORM_SHARE if mean else _NONE
     left = (1 - mean - norm) * preconditions
     return Split(
@@ -343,7 +321,11 @@ def divided_by_rows(
     two = preconditions and takes_pilot(mechanism, plain, stages)
     if rule == plain:
         return tuple((rows, one, divided(_NONE, two and isinstance(one, Gaussian))) for rows, one in mechanisms)
-    tiers = mean_first(mechanism, norm) if stages == 2 or _quieter(mechanism, mechanisms[-1][1], rule) else ()
+    # Without a mean to find, a bound is found in each round, and none after the last.
+    spent = MEAN_SHARES[-1][1] + RESIDUAL_NORM_SHARE * USUAL_ROUNDS / NORM_SEARCHES
+    first = mechanism.equivalent_sd / math.sqrt(1 - spent)
+    with_constant = mechanisms[-1][1].equivalent_sd * rule.limit_squared / 4**rule.bits
+    tiers = mean_first(mechanism, norm) if stages == 2 or first <= _NOISIER * with_constant else ()
     if stages == 2 and tiers:  # which takes a mean that is first, however few the rows are
         tiers = ((0, tiers[0][1]), tiers[1])
     fewest = tiers[0][0] if tiers else math.inf
@@ -354,12 +336,12 @@ def divided_by_rows(
 
 
 def with_room(routes: DividedByRows, rule: RowRule) -> DividedByRows:
-    """Return the same without a pilot estimate from so many rows on that weighed sums would not fit int64."""
+    """Leave the pilot estimate out from the number of rows on at which weighed sums would not fit int64."""
     most, found = rows_without_pilot(rule), []
     for at, (rows, mechanism, split) in enumerate(routes):
         until = routes[at + 1][0] if at + 1 < len(routes) else math.inf
         if rows < most or not split.pilot:
             found.append((rows, mechanism, split))
         if split.pilot and until > most:
-            found.append((max(rows, most), mechanism, split.without_pilot))
+            found.append((max(rows, most), mechanism, replace(split, pilot=_NONE, preconditioned_norm=_NONE)))
     return tuple(found)

@@ -12,8 +12,8 @@ import numpy as np
 from ..accounting.ledger import LedgerOrPath, opened_ledger
 from ..errors import InvalidDataError, InvalidParameterError, positive_number, probability_below_one
 from ..estimators.base import PrivateEstimator
-from ..estimators.inputs import checked_schema
-from ..estimators.preparation import CHOICES, INSTEAD, Features, FitParameters, prepared
+from ..estimators.parameters import Features, FitParameters, checked_schema
+from ..estimators.preparation import CHOICES, INSTEAD, prepared
 from ..estimators.split import check_read_once
 from ..files import check_replaceable, given_path, whole_file
 from ..gate import check_site, check_site_rule, pay_for_share, site_share

@@ -11,10 +11,9 @@ from .. import lazily
 
 if TYPE_CHECKING:
     from .client import encode, encode_many
-    from .protocol import LocalProtocol, mechanism_of, shuffled_guarantee
+    from .protocol import LocalProtocol, Refusal, mechanism_of, shuffled_guarantee
     from .server import Aggregate, aggregate
     from .simulation import simulate
-    from .wire import Refusal
 
 
 __all__ = [
@@ -33,7 +32,7 @@ __all__ = [
 _HOMES = {
     "Aggregate": "server",
     "LocalProtocol": "protocol",
-    "Refusal": "wire",
+    "Refusal": "protocol",
     "aggregate": "server",
     "encode": "client",
     "encode_many": "client",

@@ -18,8 +18,7 @@ from ..mechanisms.local.base import ByteArray
 from ..moments.bound import RowBound
 from ..numerics import FloatArray
 from ..sampling.randomness import check_generator, is_secure, secure_generator
-from .protocol import LocalProtocol, check_protocol, mechanism_of
-from .wire import ID_BYTES, pack
+from .protocol import ID_BYTES, LocalProtocol, check_protocol, mechanism_of, pack
 
 # Kinds of NumPy's types.
 _NUMBERS, _TIMES = "fiub", "mM"
@@ -72,25 +71,21 @@ def on_grid(protocol: LocalProtocol, rows: ArrayLike) -> FloatArray:
     check_width(protocol, entries)
     values = _numbers(entries)
     valid = np.asarray(np.isfinite(values).all(axis=1))
-    grid = _quantized(protocol, np.where(valid[:, None], values, 0.0))
-    grid[~valid] = 0.0
-    return grid
-
-
-def _quantized(protocol: LocalProtocol, values: FloatArray) -> FloatArray:
-    """Return the integer rows of finite ones."""
+    values = np.where(valid[:, None], values, 0.0)
     bits = mechanism_of(protocol).row_bits
     if protocol.row_norms == "any":
-        return RowBound(protocol.norm_bound, bits, protocol.shift, protocol.scale).quantize(values)
-    centred = values * 0.5 if protocol.shift is None else values * 0.5 - np.asarray(protocol.shift) * 0.5
-    if protocol.scale is not None:
-        # Relative scales are enough for a direction, and cannot overflow.
-        centred = centred * (np.asarray(protocol.scale) / max(protocol.scale))
-    largest = np.abs(centred).max(axis=1, keepdims=True)
-    centred = centred / np.where(largest > 0, largest, 1.0)
-    lengths = np.linalg.norm(centred, axis=1, keepdims=True)
-    units = centred / np.where(lengths > 0, lengths, 1.0)
-    return RowBound(1.0, bits).quantize(units)
+        grid = RowBound(protocol.norm_bound, bits, protocol.shift, protocol.scale).quantize(values)
+    else:
+        centred = values * 0.5 if protocol.shift is None else values * 0.5 - np.asarray(protocol.shift) * 0.5
+        if protocol.scale is not None:
+            # Relative scales are enough for a direction, and cannot overflow.
+            centred = centred * (np.asarray(protocol.scale) / max(protocol.scale))
+        largest = np.abs(centred).max(axis=1, keepdims=True)
+        centred = centred / np.where(largest > 0, largest, 1.0)
+        lengths = np.linalg.norm(centred, axis=1, keepdims=True)
+        grid = RowBound(1.0, bits).quantize(centred / np.where(lengths > 0, lengths, 1.0))
+    grid[~valid] = 0.0
+    return grid
 
 
 def check_width(protocol: LocalProtocol, entries: NDArray[Any]) -> None:

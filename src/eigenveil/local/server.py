@@ -32,8 +32,17 @@ from ..mechanisms.local.base import Totals
 from ..releases.file import MAX_BYTES, archive_bytes, arrays_of, read_archive
 from ..releases.origin import Collection, ComponentsRequest, Origin, Request
 from ..releases.record import Release
-from .protocol import LocalProtocol, check_protocol, mechanism_of, row_rule_of
-from .wire import ID_BYTES, Refusal, from_line, read_lines, unpack
+from .protocol import (
+    ID_BYTES,
+    LocalProtocol,
+    Refusal,
+    check_protocol,
+    from_line,
+    mechanism_of,
+    read_lines,
+    row_rule_of,
+    unpack,
+)
 
 FORMAT = 1
 KIND = "totals of local reports"

@@ -18,7 +18,6 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, quoted
-from ..moments.counts import KeySet
 from ..moments.kernels import in_one_piece, put_rows
 from ..moments.units import Blocks, side_by_side
 from . import arrays
