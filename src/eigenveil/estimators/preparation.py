@@ -29,7 +29,7 @@ from ..moments.comparisons import COMPARISONS, most_untied
 from ..moments.counts import NORM_GRID
 from ..moments.row_rule import COMPARED, STATISTICS, UNIT_WEIGHTS, RowRule
 from ..numerics import FloatArray
-from ..postprocess.above_noise import ABOVE_NOISE
+from ..postprocess.noise_spectrum import ABOVE_NOISE
 from ..releases.origin import ComponentsRequest
 from ..tables.base import Source
 from ..tables.schema import Schema, identifies

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .above_noise import NoiseTest, SimulatedEdges, above_edges
     from .fantope import SparseComponents, fantope_components, screened_components
     from .intervals import eigenvalue_intervals
-    from .noise_spectrum import NoiseDraw, edge_quantile
+    from .noise_spectrum import NoiseDraw, NoiseTest, above_edges, edge_quantile
     from .regression import RidgeFit, ridge_from_covariance
     from .shrinkage import Shrunk, project_psd, shrink, shrink_by_simulation
     from .spectrum import Eigensystem, sorted_eigh, top_components
@@ -23,7 +22,6 @@ __all__ = [
     "NoiseTest",
     "RidgeFit",
     "Shrunk",
-    "SimulatedEdges",
     "SparseComponents",
     "above_edges",
     "edge_quantile",
@@ -41,10 +39,9 @@ __all__ = [
 _HOMES = {
     "Eigensystem": "spectrum",
     "NoiseDraw": "noise_spectrum",
-    "NoiseTest": "above_noise",
+    "NoiseTest": "noise_spectrum",
     "RidgeFit": "regression",
     "Shrunk": "shrinkage",
-    "SimulatedEdges": "above_noise",
     "SparseComponents": "fantope",
     "edge_quantile": "noise_spectrum",
     "eigenvalue_intervals": "intervals",
@@ -55,7 +52,7 @@ _HOMES = {
     "shrink": "shrinkage",
     "shrink_by_simulation": "shrinkage",
     "sorted_eigh": "spectrum",
-    "above_edges": "above_noise",
+    "above_edges": "noise_spectrum",
     "top_components": "spectrum",
 }
 

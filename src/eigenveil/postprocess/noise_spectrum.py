@@ -1,21 +1,26 @@
-"""The spectrum of noise that has the same distribution in every basis: where it ends, as it is and after a linear map.
+"""The spectrum of noise: where it ends, and how many released eigenvalues are above that.
 
-In the limit of wide matrices its R-transform is R(g) = ag/(1 - bg^2), a = d * off_variance, b = excess * a: for
-Gaussian noise (excess 0) that of a semicircle, for matrix Laplace noise that of a difference of two free Poisson
-distributions.
+For noise with the same distribution in every basis the end of the spectrum has a closed form. In the limit of wide
+matrices its R-transform is R(g) = ag/(1 - bg^2), a = d * off_variance, b = excess * a: for Gaussian noise (excess 0)
+that of a semicircle, for matrix Laplace noise that of a difference of two free Poisson distributions.
 docs/explanation/uncertainty.md derives the formulas.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import InvalidParameterError
 from ..numerics import FloatArray
+from .spectrum import largest_eigenvalue, threads_for
 
 NoiseDraw = Callable[[np.random.Generator], FloatArray]
 NoiseDraws = Callable[[np.random.Generator, int], FloatArray]
 
+ABOVE_NOISE = "above_noise"
+"""What `n_components` may be in place of a number."""
 # Simulations of a public distribution: with a fixed seed the same release always gives the same answer.
 SIMULATION_SEED = 20160711
 # Quantiles of the Tracy-Widom distribution of real symmetric matrices, by the probability to be above, and its mean.
@@ -60,7 +65,7 @@ def edge_quantile(
 
 
 def typical_edge(size: int, off_variance: float) -> float:
-    """Return about the mean of the largest eigenvalue of isotropic Gaussian noise.
+    """Return the approximate mean of the largest eigenvalue of isotropic Gaussian noise.
 
     Examples
     --------
@@ -72,7 +77,7 @@ def typical_edge(size: int, off_variance: float) -> float:
 
 
 def _edge(size: int, off_variance: float, excess: float) -> tuple[float, float]:
-    """Return where the spectrum of noise ends, and the scale on which the largest eigenvalue fluctuates about it."""
+    """Return the end of the spectrum of noise, and the scale on which the largest eigenvalue fluctuates about it."""
     a = size * off_variance
     y = 2 * excess / (1 + 2 * excess + math.sqrt(1 + 8 * excess))
     g = math.sqrt(y / excess / a) if excess > 0 else 1 / math.sqrt(a)
@@ -81,7 +86,7 @@ def _edge(size: int, off_variance: float, excess: float) -> tuple[float, float]:
 
 
 def mapped_reach(products: FloatArray) -> float:
-    """Return about where the spectrum of B N B' ends, for Gaussian noise N of variance 1 beside the diagonal.
+    """Return the approximate end of the spectrum of B N B', for Gaussian noise N of variance 1 beside the diagonal.
 
     Parameters
     ----------
@@ -110,3 +115,136 @@ def mapped_reach(products: FloatArray) -> float:
 
     least = minimize_scalar(lambda share: f(top / share), bounds=(1e-3, 1 - 1e-9), method="bounded")
     return f(last) if last > top / least.x else float(least.fun)
+
+
+@dataclass(frozen=True)
+class NoiseTest:
+    """The number of eigenvalues above the noise, and the edges that they were compared with.
+
+    Attributes
+    ----------
+    count : int
+        To count more than there are without noise has a probability of at most 5 %.
+    edges : tuple of float
+        What noise alone reaches beside no component, beside the first, beside the first two, and so on; the last one is
+        what the first eigenvalue that does not count had to pass.
+    """
+
+    count: int
+    edges: tuple[float, ...]
+
+
+def above_edges(values: FloatArray, edges: Iterable[float]) -> NoiseTest:
+    """Compare eigenvalues, descending, with the edges of the noise one after the other, up to the first that is below.
+
+    Examples
+    --------
+    >>> above_edges(np.array([9.0, 5.0, 1.0]), [6.0, 5.5, 5.0])
+    NoiseTest(count=1, edges=(6.0, 5.5))
+    """
+    passed: list[float] = []
+    for value, edge in zip(values.tolist(), edges, strict=False):
+        passed.append(edge)
+        if value <= edge:
+            return NoiseTest(len(passed) - 1, tuple(passed))
+    return NoiseTest(len(passed), tuple(passed))
+
+
+def isotropic_edges(d: int, sd: float, excess: float = 0.0, *, sharp_trace: bool = False) -> Iterator[float]:
+    """Yield the edges of noise with the same distribution in every basis, in closed form: see `edge_quantile`.
+
+    `sd` is that of the entries beside the diagonal; its square may be beyond all floats. The trace is sharp for the
+    whole noise alone, and so for the first edge.
+
+    Examples
+    --------
+    >>> above_edges(np.array([9.0, 5.0]), isotropic_edges(32, sd=0.5)).count
+    1
+    """
+    for k in range(d):
+        yield sd * edge_quantile(d - k, 1.0, excess * (d - k) / d, sharp_trace=sharp_trace and k == 0 and d > 1)
+
+
+def simulated_edges(rows: FloatArray, noises: FloatArray, alpha: float = 0.05) -> Iterator[float]:
+    """Yield the edges of the noise N on M = A + N, from many draws of it.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (d, d)
+        All eigenvectors of M as rows, by descending eigenvalues.
+    noises : ndarray of shape (s, d, d)
+        Draws of N, at least 1/alpha - 1 of them; with more of them less power is lost.
+    alpha : float
+        Bound on the probability that more eigenvalues are above the edges than the rank of A.
+
+    Notes
+    -----
+    On the null space of A, of dimension d - r, M is N: so the eigenvalue r + 1 of M is at most the largest one of N
+    there (Courant and Fischer), which for noise invariant under rotations has the distribution of the largest one of
+    any block of N of that size. The k-th eigenvalue counts while it is above the ceil((1 - alpha)(S + 1))-th of S such
+    draws for the block of size d - k + 1; to count more than r of them the eigenvalue r + 1 must be above its own,
+    which has probability alpha at most. A larger block only raises the quantile, so blocks of few sizes serve all k.
+
+    Examples
+    --------
+    >>> entries = np.random.default_rng(0).standard_normal((100, 20, 20))
+    >>> noises = 0.01 * (entries + entries.swapaxes(1, 2)) / np.sqrt(2)
+    >>> values, vectors = np.linalg.eigh(np.diag([1.0, 0.5] + 18 * [0.0]) + noises[0])
+    >>> above_edges(values[::-1], simulated_edges(vectors.T[::-1], noises[1:])).count
+    2
+    """
+    rank, edge = math.ceil(round((1 - alpha) * (len(noises) + 1), 9)), math.inf
+    if rank > len(noises):
+        raise InvalidParameterError("There must be at least 1/alpha - 1 draws.")
+    for k in range(len(rows)):
+        if _is_redrawn(k):
+            with threads_for(len(rows)):
+                tops = np.linalg.eigvalsh(rows[k:] @ noises @ rows[k:].T if k else noises)[:, -1]
+            edge = float(np.sort(tops)[rank - 1])
+        yield edge
+
+
+def edges_from_few_draws(
+    rows: FloatArray,
+    noises: Sequence[FloatArray],
+    along_one: Callable[[FloatArray], float],
+    excess: float = 0.0,
+) -> Iterator[float]:
+    """Yield the edges of noise of any distribution, from few draws of it.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m, d)
+        The first eigenvectors of M = A + N as rows.
+    noises : sequence of ndarray of shape (d, d)
+        Draws with the second moments of the noise: they tell how far it reaches on average.
+    along_one : callable
+        Maps orthonormal rows to what noise along any one direction beside them passes with probability 0.01.
+    excess : float
+        As in `edge_quantile`.
+
+    Notes
+    -----
+    All levels are those for 0.01 where 0.05 is stated, which leaves room for the error of a mean over few draws.
+
+    Examples
+    --------
+    >>> noise = np.zeros((200, 200))
+    >>> noise[np.triu_indices(200)] = np.random.default_rng(0).standard_normal(20100)
+    >>> noise += np.triu(noise, 1).T
+    >>> above_edges(np.array([60.0, 29.0]), edges_from_few_draws(np.eye(2, 200), [noise], lambda rows: 2.3)).count
+    1
+    """
+    edge, d = math.inf, rows.shape[1]
+    for k in range(len(rows)):
+        if _is_redrawn(k):
+            with threads_for(d):
+                reach = sum(largest_eigenvalue(noise, rows[:k]) for noise in noises) / len(noises)
+            farther = edge_quantile(d - k, 1.0, excess * (d - k) / d, 0.01) / typical_edge(d - k, 1.0)
+            edge = math.hypot(reach * farther, along_one(rows[:k]))
+        yield edge
+
+
+def _is_redrawn(k: int) -> bool:
+    """Return whether k is 0, 1, 2, 4, 8, ...: the edge beside k components serves until there are twice as many."""
+    return k & (k - 1) == 0

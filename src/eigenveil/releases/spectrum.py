@@ -6,7 +6,7 @@ docs/explanation/uncertainty.md has the formulas and the measured coverage.
 
 import math
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,16 @@ from ..limits import CORRELATION
 from ..mechanisms.additive import AdditiveMechanism
 from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
-from ..postprocess.above_noise import (
-    NoiseTest,
-    SimulatedEdges,
-    above_edges,
-    edges_from_few_draws,
-    isotropic_edges,
-    levered_edges,
-)
 from ..postprocess.fantope import SparseComponents, screened_components
 from ..postprocess.intervals import eigenvalue_intervals
 from ..postprocess.loadings import LoadingErrors, Rest, largest_loading_error, loading_errors
-from ..postprocess.noise_spectrum import edge_quantile, mapped_reach, typical_edge
+from ..postprocess.noise_spectrum import (
+    NoiseTest,
+    above_edges,
+    edges_from_few_draws,
+    isotropic_edges,
+    simulated_edges,
+)
 from ..postprocess.simultaneous import critical_value, sampling_error, sampling_root
 from ..postprocess.spectrum import largest_eigenvalue, spectrum_beyond, threads_for
 from ..postprocess.variances import (
@@ -56,29 +54,15 @@ _ESTIMATED_WHOLE, _MORE_VARIANCES = 100, 20
 _LOADINGS_OF_ALL, _MORE_LOADINGS = 1000, 5
 # What 95 of 100 standard normals are within.
 Z = 1.96
-# So rare that what is above it is above the edge for one in 20 too.
-_UNNOTICED = 0.001
 # Draws that estimate the mean size of noise whose distribution depends on the basis.
 _DRAWS = 3
-# Up to how many times as large noise may be in one direction as in all others, for closed edges of this level; by
-# experiment: tests/postprocess/test_above_noise.py.
-_EVEN, _ALPHA = 1.5, 0.05
-# The width from which the closed form of the reach of mapped noise is near enough; by experiment:
-# benchmarks/shrinkage.py.
-_REACH_FROM = 30
-# Closed edges of blocks of so many features are at most 1 + this over the number times too far; by experiment: ibid.
-_TOO_FAR = 1.3
 # A feature whose variance is within so many standard deviations of its noise may not vary at all.
 _FEATURE_SDS = 2.0
 _A_FEW = 20
 # Up to this width noise that is not alike in every basis is drawn by its own distribution, often enough for a quantile.
-_SIMULATED = 400
+_SIMULATED, _MANY_DRAWS = 30, 99
 # With few draws, the level 0.01 is used for a stated 0.05, which leaves room for simulation error.
 _TOO_MANY = 0.01
-
-
-def _farthest(size: int, excess: float) -> float:
-    return edge_quantile(size, 1.0, excess, _UNNOTICED)
 
 
 class SpectrumView:
@@ -481,36 +465,6 @@ class SpectrumView:
     # Components and features against the noise.
 
     @cached_property
-    def _edge_level(self) -> float | None:
-        """The level of edges in closed form; None where they are simulated, or the noise is unknown.
-
-        They are there for noise of the same distribution in every basis, and where only that of a mean is added to it.
-        """
-        matrix = self.matrix
-        if matrix.noise_facts is None or matrix.of_correlation:
-            return None
-        if not matrix.noise_is_mapped:
-            return _ALPHA
-        sizes = matrix.noise_sizes
-        if not matrix.mapped_by_mean or sizes.size < _REACH_FROM:
-            return None
-        return _ALPHA if sizes[-1] <= _EVEN * sizes[0] else _TOO_MANY if sizes.size > _SIMULATED else None
-
-    def _closed_edges(self, rows: FloatArray) -> Iterable[float]:
-        """Return these edges beside none, one, two, ... of some eigenvectors."""
-        matrix, facts, level = self.matrix, self.matrix.noise_facts, self._edge_level
-        assert facts is not None
-        assert level is not None
-        left = matrix.n_features - len(self.origin.without_range)
-        sd, excess = math.sqrt(facts.off_variance) * matrix.noise_unit, facts.excess * left / facts.n_features
-        if not matrix.noise_is_mapped:
-            sharp = matrix.mechanism is not None and matrix.mechanism.sharp_trace
-            return isotropic_edges(left, sd, excess, sharp_trace=sharp)
-        least, most = matrix.noise_sizes[[0, -1]].tolist()
-        along = self._along_one(level, None) * least / most
-        return levered_edges(rows, matrix.lever, left, sd * least, along, excess, level)
-
-    @cached_property
     def noise_test(self) -> NoiseTest | None:
         """Test of which components are distinguishable from noise; None if the noise is unknown.
 
@@ -518,56 +472,59 @@ class SpectrumView:
         of counting too many is at most 5 %. For correlations the null hypothesis is that no features are correlated.
         """
         matrix = self.matrix
-        if self._edge_level is not None:
-            return self._tested_leading(self._closed_edges)
-        if matrix.has_known_noise and matrix.n_features <= _SIMULATED:
-            return self._tested(matrix.eigensystem[0], self._simulated_edges)
-        if matrix.has_known_noise:
-            noises, along_one = self._few_noises(), partial(self._along_one, _TOO_MANY)
-            return self._tested_leading(lambda rows: edges_from_few_draws(rows, noises, along_one, self._excess))
         if self.origin.model == "local" and matrix.noise_sd is not None:
             # Sums of many reports are close to Gaussian noise of the same size in every basis.
             of_sums = matrix.noise_sd
-            return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, of_sums))
-        return None
+            return self._tested(lambda rows: isotropic_edges(matrix.n_features, of_sums))
+        if not matrix.has_known_noise:
+            return None
+        facts, generator = matrix.noise_facts, self.intervals.own_simulation
+        if facts is not None and not matrix.noise_is_mapped and not matrix.of_correlation:
+            sd = math.sqrt(facts.off_variance) * matrix.noise_unit
+            sharp = matrix.mechanism is not None and matrix.mechanism.sharp_trace
+            return self._tested(lambda rows: isotropic_edges(matrix.n_features, sd, facts.excess, sharp_trace=sharp))
+        if matrix.n_features <= _SIMULATED:
+            noises = matrix.noise_draw(generator, _MANY_DRAWS)
+            return self._tested(lambda rows: simulated_edges(rows, noises))
+        few, along_one = list(matrix.moment_draws(generator, _DRAWS)), self._reach_along_one()
+        excess = 0.0 if facts is None else facts.excess
+        return self._tested(lambda rows: edges_from_few_draws(rows, few, along_one, excess))
 
-    @cached_property
-    def _simulated_edges(self) -> SimulatedEdges:
-        matrix = self.matrix
-        return SimulatedEdges(matrix.eigensystem[1], matrix.noise_draw, generator=self.intervals.own_simulation)
-
-    def _tested(self, values: FloatArray, edges: Iterable[float]) -> NoiseTest:
-        usual = self.matrix.without_signal
-        raised = (usual + edge for edge in edges)
-        if self._edge_level is not None or self.origin.model == "local":
-            return above_edges(values, raised)
-        # Within what is sure of them, so that who needs no more than that never finds otherwise.
-        return above_edges(values, (float(np.clip(one, *self._edge_bounds(k))) for k, one in enumerate(raised)))
-
-    def _tested_leading(self, edges: Callable[[FloatArray], Iterable[float]]) -> NoiseTest:
+    def _tested(self, edges: Callable[[FloatArray], Iterable[float]]) -> NoiseTest:
         """Compare the few eigenvalues that are known already, and all of them only where these are all above."""
         values, rows = self._some_leading
-        found = self._tested(values, edges(rows))
+        found = above_edges(values, (self.matrix.without_signal + edge for edge in edges(rows)))
         if found.count < values.size or values.size == self.matrix.n_features:
             return found
         values, rows = self.matrix.eigensystem
-        return self._tested(values, edges(rows))
+        return above_edges(values, (self.matrix.without_signal + edge for edge in edges(rows)))
+
+    def _reach_along_one(self) -> Callable[[FloatArray], float]:
+        """Return a function from rows to what noise passes with probability 0.01 along its largest direction beside.
+
+        A direction that has most of the noise is one number, whose distribution is wider than that of an edge. For
+        correlations the function is 0.
+        """
+        matrix, mechanism = self.matrix, self.matrix.mechanism
+        if matrix.of_correlation or not isinstance(mechanism, AdditiveMechanism):
+            return lambda without: 0.0
+        facts = mechanism.noise_facts()
+        variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
+        reach = matrix.noise_unit * math.sqrt(variance) * mechanism.noise_quantiles(1 - 2 * _TOO_MANY)[1]
+        if not matrix.noise_is_mapped:
+            return lambda without: reach
+        mapping = matrix.through_noise_map(np.eye(matrix.n_features))
+        products = mapping @ mapping.T
+        return lambda without: reach * largest_eigenvalue(products, without)
 
     @property
     def n_above_noise(self) -> int:
         """Number of all components that are distinguishable from noise; see `noise_test`."""
-        if not self.matrix.system.is_whole:
-            _ = self.noise_test  # for which a few eigenvalues may do
-        count = self._count_above_noise(self.matrix.n_features)
-        if count is None:
+        if self.noise_test is None:
             raise InvalidParameterError(
                 "n_components='above_noise' needs a mechanism that adds noise of a known distribution to a matrix."
             )
-        return count
-
-    @property
-    def _excess(self) -> float:
-        return 0.0 if self.matrix.noise_facts is None else self.matrix.noise_facts.excess
+        return self.noise_test.count
 
     @property
     def _some_leading(self) -> tuple[FloatArray, FloatArray]:
@@ -582,32 +539,7 @@ class SpectrumView:
     @property
     def above_noise(self) -> NDArray[np.bool_] | None:
         """Whether each component is distinguishable from noise, by `noise_test`; None if the noise is unknown."""
-        count = self._count_above_noise(len(self.components))
-        return None if count is None else np.arange(len(self.components)) < count
-
-    def _along_one(self, alpha: float, without: FloatArray | None) -> float:
-        """Return what noise passes with probability alpha along its largest direction, or that beside some rows.
-
-        0 where it is as large along all. A direction that has most of the noise is one number, whose distribution is
-        wider than that of an edge.
-        """
-        matrix = self.matrix
-        mechanism = matrix.mechanism
-        alike = matrix.noise_facts is not None and not matrix.noise_is_mapped
-        if alike or matrix.of_correlation or not isinstance(mechanism, AdditiveMechanism):
-            return 0.0
-        facts = mechanism.noise_facts()
-        if without is None:
-            most = float(matrix.noise_sizes[-1])
-        else:
-            most = largest_eigenvalue(self._noise_products, without) if matrix.noise_is_mapped else 1.0
-        variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
-        return most * matrix.noise_unit * float(np.sqrt(variance)) * mechanism.noise_quantiles(1 - 2 * alpha)[1]
-
-    @cached_property
-    def _noise_products(self) -> FloatArray:
-        mapping = self.matrix.through_noise_map(np.eye(self.matrix.n_features))
-        return np.asarray(mapping @ mapping.T)
+        return None if self.noise_test is None else np.arange(len(self.components)) < self.noise_test.count
 
     @cached_property
     def features_below_noise(self) -> tuple[int, ...]:
@@ -629,9 +561,9 @@ class SpectrumView:
         chosen = isinstance(request, ComponentsRequest) and isinstance(request.n_components, int)
         # Who asks for all gets some that are noise, and correlations near 1 are what features have by themselves.
         needed = 1 if matrix.of_correlation or not chosen else len(values)
-        count = self._count_above_noise(needed) if matrix.has_known_noise else None
-        if count is None or count >= needed:
+        if not matrix.has_known_noise or self.n_above_noise >= needed:
             return
+        count = self.n_above_noise
         if count == 0:
             what = "No component is distinguishable from noise."
         else:
@@ -649,62 +581,6 @@ class SpectrumView:
             f"{what}{below_noise} Use more {matrix.counted}, a larger epsilon, {fixes}{last}.",
             NoiseWarning,
         )
-
-    def _count_above_noise(self, most: int) -> int | None:
-        """Return how many of the first components `noise_test` counts; None if the noise is unknown.
-
-        Bounds on its edges tell nearly always; where they do not, it may have to simulate.
-        """
-        matrix = self.matrix
-        if "noise_test" in vars(self) or not matrix.has_known_noise or self.leading[0].size < most:
-            return None if self.noise_test is None else min(most, self.noise_test.count)
-        values, rows = self.leading
-        if self._edge_level is not None:
-            return above_edges(values[:most], self._closed_edges(rows[:most])).count
-        for k, value in enumerate(values[:most].tolist()):
-            least, farthest = self._edge_bounds(k)
-            if value <= least:
-                return k
-            if value > farthest:
-                continue
-            if matrix.n_features > _SIMULATED:
-                return None if self.noise_test is None else min(most, self.noise_test.count)
-            if not self._simulated_edges.are_passed(value - matrix.without_signal, k):
-                return k
-        return most
-
-    def _edge_bounds(self, k: int) -> tuple[float, float]:
-        """Bounds below and above the edge of `noise_test` beside k components, in closed form; else infinite."""
-        matrix = self.matrix
-        facts, usual, d = matrix.noise_facts, matrix.without_signal, matrix.n_features
-        left = d - len(self.origin.without_range) - k
-        if facts is None or left < 1:
-            return -np.inf, np.inf
-        unit, excess = math.sqrt(facts.off_variance) * matrix.noise_unit, facts.excess * left / facts.n_features
-        if matrix.of_signs:
-            ratios = matrix.signs.noise_ratio[~np.eye(d, dtype=bool)]
-            least, most = float(ratios.min()), float(ratios.max())
-            return usual + unit * least * typical_edge(left, 1.0), usual + unit * most * _farthest(left, excess)
-        if matrix.of_correlation:  # E less (Lambda R + R Lambda)/2, Lambda the diagonal of E, which is no larger than E
-            most = float(matrix.row_noise_sizes[-1] / np.min(matrix.standardized.sizes) ** 2)
-            return -np.inf, usual + unit * most * _farthest(left, excess) * (1 + self._largest)
-        sizes = matrix.noise_sizes
-        if k > 0 or left < _REACH_FROM:
-            # On any directions, the largest eigenvalue of B N B' is that of as large a block of N, times numbers
-            # between the least and the largest eigenvalue of B B'.
-            edge = edge_quantile(left, 1.0, excess)
-            return unit * float(sizes[0]) * edge / (1 + _TOO_FAR / left), unit * float(sizes[-1]) * edge
-        reach = unit * mapped_reach(sizes) / (2 * math.sqrt(left))
-        rare = reach * _farthest(left, excess)
-        return reach * typical_edge(left, 1.0), math.hypot(rare, self._along_one(_UNNOTICED, None))
-
-    @cached_property
-    def _largest(self) -> float:
-        """The largest eigenvalue; for `_edge_bounds`, which may be asked how many components there are."""
-        return float(self._some_leading[0][0])
-
-    def _few_noises(self) -> list[FloatArray]:
-        return list(self.matrix.moment_draws(self.intervals.own_simulation, _DRAWS))
 
     # Shares of the components in the total, whose own noise counts too.
 
