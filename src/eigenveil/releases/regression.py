@@ -19,11 +19,11 @@ from ..errors import (
     quoted,
     warn_caller,
 )
-from ..limits import ANY, CORRELATION, SHARE
+from ..limits import ANY, SHARE
 from ..numerics import FloatArray
 from ..postprocess.entries import block_of
 from ..postprocess.holding import holding
-from ..postprocess.least_squares import Estimate, LeastSquares, partial_correlations
+from ..postprocess.least_squares import Estimate, LeastSquares
 from ..postprocess.regression import RidgeFit, ridge_from_covariance, shrunk_mean
 from ..postprocess.spectrum import threads_for
 from .intervals import LEVEL
@@ -52,7 +52,6 @@ class _Inference:
     """
 
     fit: LeastSquares
-    wider: LeastSquares
     known: list[int]
     scale: FloatArray
     shift: FloatArray
@@ -254,22 +253,6 @@ class Regression:
             return Estimate(value, _OPEN.copy())
         return _about(value, self._inference.fitted_mean(x))
 
-    def partial_correlations(self) -> tuple[FloatArray, FloatArray]:
-        """Return the partial correlation of the target with every feature given all others, and intervals.
-
-        Returns
-        -------
-        correlations : ndarray of shape (len(features),)
-        intervals : ndarray of shape (len(features), 2)
-            [-1, 1] where the noise leaves them open.
-        """
-        p = len(self.features)
-        found, ends = np.zeros(p), np.tile(np.array(CORRELATION), (p, 1))
-        if self._inference is not None:
-            known = self._inference.known
-            found[known], ends[known] = partial_correlations(self._inference.fit, self._inference.wider)
-        return found, ends
-
     def _by_feature(self, what: str, given: Weights, otherwise: float | None) -> FloatArray:
         if isinstance(given, Mapping):
             unknown = [name for name in given if name not in self.feature_names]
@@ -449,14 +432,9 @@ class _Question:
         matrix = block_of(release.matrix.row_matrix, columns)
         level = 1 - (1 - self.level) / (1 + (self.chosen or 0))
         per_row, population = release.intervals.sampled(level, "population"), self.of == "population"
-
-        def of_level(one: float) -> LeastSquares:
-            error = release.intervals.row_matrix_error(one).of(columns)
-            return LeastSquares(matrix, error, per_row=per_row, population=population)
-
+        error = release.intervals.row_matrix_error(level).of(columns)
         return _Inference(
-            of_level(level),
-            of_level(1 - (1 - level) / 3),
+            LeastSquares(matrix, error, per_row=per_row, population=population),
             known,
             release.matrix.row_scale[columns],
             _shift(release)[columns],
