@@ -10,8 +10,8 @@ from eigenveil import PrivatePCA, Release
 from eigenveil.errors import NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments.row_rule import RowRule
+from eigenveil.postprocess.components import simulated_noise
 from eigenveil.postprocess.noise_spectrum import edge_quantile
-from eigenveil.postprocess.variances import simulated_noise
 from eigenveil.releases.origin import ComponentsRequest, Origin
 
 UNIT = 2.0**-32

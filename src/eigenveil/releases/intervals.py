@@ -31,9 +31,8 @@ from ..postprocess.entries import (
     sign_errors,
     sign_intervals,
 )
-from ..postprocess.holding import holding
+from ..postprocess.intervals import adjusted_p_values, critical_value, holding, sampling_error, sampling_root
 from ..postprocess.noise_spectrum import SIMULATION_SEED
-from ..postprocess.simultaneous import adjusted_p_values, critical_value, sampling_error, sampling_root
 from .matrix import MatrixView
 
 KINDS = ("data", "population")

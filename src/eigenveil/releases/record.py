@@ -21,7 +21,6 @@ from ..files import given_path, whole_file
 from ..guarantee import Guarantee
 from ..mechanisms.base import Mechanism
 from ..numerics import FloatArray, IntArray
-from ..postprocess.multivariate import CanonicalCorrelations, Factors
 from . import export, multivariate, synthetic
 from .compare import Comparison, compare
 from .file import MAX_BYTES, read_release, release_bytes
@@ -235,11 +234,11 @@ class Release:
         """Return the linear discriminant analysis of one-hot labels; see `eigenveil.releases.multivariate.lda`."""
         return multivariate.lda(self, labels, features)
 
-    def cca(self, first: Columns, second: Columns) -> CanonicalCorrelations:
+    def cca(self, first: Columns, second: Columns) -> multivariate.CanonicalCorrelations:
         """Return the canonical correlations of two blocks of columns."""
         return multivariate.cca(self, first, second)
 
-    def factor_analysis(self, n_factors: int, *, tol: float = 1e-8, max_iter: int = 2000) -> Factors:
+    def factor_analysis(self, n_factors: int, *, tol: float = 1e-8, max_iter: int = 2000) -> multivariate.Factors:
         """Return the maximum-likelihood factor analysis, with loadings in the units of the features."""
         return multivariate.factor_analysis(self, n_factors, tol=tol, max_iter=max_iter)
 

@@ -22,7 +22,7 @@ from ..errors import (
 from ..limits import ANY, SHARE
 from ..numerics import FloatArray
 from ..postprocess.entries import block_of
-from ..postprocess.holding import holding
+from ..postprocess.intervals import holding
 from ..postprocess.least_squares import Estimate, LeastSquares
 from ..postprocess.regression import RidgeFit, ridge_from_covariance, shrunk_mean
 from ..postprocess.spectrum import threads_for

@@ -17,9 +17,25 @@ from ..limits import CORRELATION
 from ..mechanisms.additive import AdditiveMechanism
 from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
+from ..postprocess.components import (
+    APPROXIMATE,
+    ComponentNoise,
+    ComponentVariances,
+    LoadingErrors,
+    Rest,
+    drawn_along,
+    isotropic_noise,
+    largest_loading_error,
+    levered_noise,
+    loading_errors,
+    mapped_noise,
+    simulated_noise,
+    simulated_trace_sd,
+    simulation,
+    variances_along,
+)
 from ..postprocess.fantope import SparseComponents, screened_components
-from ..postprocess.intervals import eigenvalue_intervals
-from ..postprocess.loadings import LoadingErrors, Rest, largest_loading_error, loading_errors
+from ..postprocess.intervals import critical_value, eigenvalue_intervals, sampling_error, sampling_root
 from ..postprocess.noise_spectrum import (
     NoiseTest,
     above_edges,
@@ -27,21 +43,7 @@ from ..postprocess.noise_spectrum import (
     isotropic_edges,
     simulated_edges,
 )
-from ..postprocess.simultaneous import critical_value, sampling_error, sampling_root
 from ..postprocess.spectrum import largest_eigenvalue, spectrum_beyond, threads_for
-from ..postprocess.variances import (
-    APPROXIMATE,
-    ComponentNoise,
-    ComponentVariances,
-    drawn_along,
-    isotropic_noise,
-    levered_noise,
-    mapped_noise,
-    simulated_noise,
-    simulated_trace_sd,
-    simulation,
-    variances_along,
-)
 from .intervals import LEVEL, IntervalView
 from .matrix import MatrixView, real_rows
 from .origin import ComponentsRequest, SparseRequest
