@@ -29,8 +29,7 @@ from .matrix import Columns, MatrixView
 from .origin import Origin
 from .regression import Regression, regress, requested
 from .spectrum import SpectrumView
-from .summarize import summarize
-from .summary import Summary
+from .summary import Summary, summarize
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +218,7 @@ class Release:
         alpha: float | None = None,
         base: Mapping[str, str] | None = None,
     ) -> Summary:
-        """Return tables with the error of every number, to publish; see `eigenveil.releases.summarize.summarize`."""
+        """Return tables with the error of every number, to publish; see `eigenveil.releases.summary.summarize`."""
         return summarize(self, target, features, alpha=alpha, base=base)
 
     def whiten(self, X: Any) -> FloatArray:
