@@ -55,10 +55,6 @@ class ComponentNoise:
         """Return the moments with a shift of all n_ii together, which is there or is not."""
         return replace(self, own=self.own + np.outer(shift, shift))
 
-    def drifting(self, drift: FloatArray) -> "ComponentNoise":
-        """Return the moments of noise with these means of n_ii."""
-        return replace(self, drift=drift)
-
     def with_miscount(self, values: FloatArray, variance: float, with_own: FloatArray) -> "ComponentNoise":
         """Return the moments with what an error of the number of rows adds.
 

@@ -575,11 +575,6 @@ class MatrixView:
             return np.asarray(noise * self.signs.noise_ratio) if self.of_signs else self.standardized.noise(noise)
         return noise if self.divisors is None else noise / np.outer(self.divisors, self.divisors)
 
-    @property
-    def without_signal(self) -> float:
-        """The eigenvalues that `scaled_matrix` would have without signal and noise: 1 for correlations, else 0."""
-        return 1.0 if self.of_correlation else 0.0
-
     @cached_property
     def system(self) -> Eigensystem:
         """Eigenvalues and eigenvectors of `scaled_matrix`, as far as they are asked for."""

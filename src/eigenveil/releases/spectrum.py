@@ -6,6 +6,7 @@ docs/explanation/uncertainty.md has the formulas and the measured coverage.
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -118,13 +119,10 @@ class SpectrumView:
             return max(1, self.n_above_noise)
         if not isinstance(wanted, float):
             return most if wanted is None else wanted
-        return self._enough(wanted, most)
-
-    def _enough(self, share: float, most: int) -> int:
-        """Return the least number of components that capture a share of the total, by the variances along them."""
+        # The least number that captures this share of the total.
         along = self.leading_variances(most)
         captured = np.cumsum(self.eigenvalues) if along is None else along.totals
-        return min(int(np.searchsorted(self._shares(captured), share)) + 1, most)
+        return min(int(np.searchsorted(self._shares(captured), wanted)) + 1, most)
 
     @cached_property
     def sparse(self) -> SparseComponents:
@@ -165,13 +163,13 @@ class SpectrumView:
 
     @property
     def _noise_is_levered(self) -> bool:
-        """Whether it follows from the products of eigenvectors with the mean, so that few of them are needed."""
+        """Whether the noise follows from products of eigenvectors with the mean, so that few eigenvectors are needed."""
         matrix = self.matrix
         known = matrix.noise_facts is not None and not matrix.of_correlation
         return known and matrix.mapped_by_mean and not self.origin.without_range
 
     def _noise_along(self, leading: FloatArray, others: FloatArray | None, values: FloatArray) -> ComponentNoise:
-        """Return it with other directions; by default all eigenvectors beside `leading`, which are the first ones."""
+        """Return moments of the noise between `leading` and other directions; by default the rest of the eigenvectors."""
         matrix = self.matrix
         facts, k = matrix.noise_facts, len(leading)
         if others is None and not self._noise_is_levered:
@@ -182,7 +180,12 @@ class SpectrumView:
             if matrix.of_signs:
                 shift = np.einsum("ki,ij,kj->k", leading, matrix.signs.tie_shift, leading)
                 noise = noise.shifted(shift)
-            return noise.scaled(self._noise_that_fits) if matrix.of_correlation else noise
+            if not matrix.of_correlation:
+                return noise
+            # The share of the variance of noise that fits into correlations, which end at 1 however large it is.
+            seen = float(np.square(matrix.scaled_matrix - np.eye(matrix.n_features)).sum())
+            drawn = float(np.square(matrix.moment_draws(simulation(), 1)).sum())
+            return noise.scaled(min(1.0, seen / max(drawn, np.finfo(float).tiny)))
         unit = matrix.noise_unit
         beside, shared = facts.off_variance * unit**2, facts.shared_variance * unit**2
         if not matrix.noise_is_mapped:
@@ -199,16 +202,7 @@ class SpectrumView:
         n_rows = max(1, matrix.n_rows or 1)
         with_own = sizes * (facts.trace_with_count / facts.n_features * unit / n_rows)
         noise = noise.with_miscount(values, facts.count_variance / n_rows**2, with_own)
-        return noise.drifting(self._drift(leading))
-
-    @property
-    def _noise_that_fits(self) -> float:
-        """The share of the variance of the noise that fits into correlations, which end at 1 however large it is."""
-        matrix = self.matrix
-        d = matrix.n_features
-        seen = float(np.square(matrix.scaled_matrix - np.eye(d)).sum())
-        drawn = float(np.square(matrix.moment_draws(simulation(), 1)).sum())
-        return min(1.0, seen / max(drawn, np.finfo(float).tiny))
+        return replace(noise, drift=self._drift(leading))
 
     def _drift(self, rows: FloatArray | None) -> FloatArray:
         """Return the means of u'Nu for some directions: noise squared, of a mean that is subtracted, has one.
@@ -236,14 +230,6 @@ class SpectrumView:
             self._variances[count] = None if found is None else found.first(count)
         return self._variances[count]
 
-    def _counted_with(self, count: int) -> int:
-        """Return with how many directions they are estimated: some more, for eigenvalues that are nearly tied."""
-        matrix, request = self.matrix, self.origin.request
-        share = isinstance(request, ComponentsRequest) and isinstance(request.n_components, float)
-        if share or matrix.n_features <= _ESTIMATED_WHOLE:
-            return matrix.n_features
-        return count if matrix.n_features >= _WIDE else min(matrix.n_features, count + _MORE_VARIANCES)
-
     @cached_property
     def _variances(self) -> dict[int, ComponentVariances | None]:
         return {}
@@ -253,7 +239,12 @@ class SpectrumView:
         matrix = self.matrix
         if not matrix.has_known_noise:
             return None
-        count = self._counted_with(count)
+        request = self.origin.request
+        share = isinstance(request, ComponentsRequest) and isinstance(request.n_components, float)
+        if share or matrix.n_features <= _ESTIMATED_WHOLE:
+            count = matrix.n_features
+        elif matrix.n_features < _WIDE:  # some more, for eigenvalues that are nearly tied
+            count = min(matrix.n_features, count + _MORE_VARIANCES)
         if matrix.n_features < _WIDE or count > matrix.n_features // 50:
             values, rows, rest = matrix.system.values, matrix.system.rows(count), None
             others, weights = values[count:], np.ones(values.size - count)
@@ -348,8 +339,13 @@ class SpectrumView:
         k, released, hidden = len(self.components), self._released_variances, list(matrix.undetermined)
         if isinstance(self.origin.request, SparseRequest):
             found = self._variances_of_sparse(k)
+        elif released is None:
+            found = self.leading_variances(k)
         else:
-            found = self.leading_variances(k) if released is None else self._variances_of_drawn(released[:k])
+            mechanism = matrix.mechanism
+            reach = None if mechanism is None else mechanism.variance_reach(max(1, matrix.n_rows or 1))
+            unit = self.origin.row_rule.reach_squared * matrix.units_per_weight
+            found = None if reach is None else drawn_along(released[:k], reach * unit)
         if found is None or not hidden:
             return found
         return found.with_unknown(np.abs(self.components[:, hidden]).sum(axis=1), matrix.n_features)
@@ -357,14 +353,6 @@ class SpectrumView:
     @property
     def _with_intervals(self) -> ComponentVariances | None:
         return self._component_variances if self.matrix.has_matrix else None
-
-    def _variances_of_drawn(self, variances: FloatArray) -> ComponentVariances | None:
-        """Return released variances of directions with the known noise on each of them."""
-        matrix = self.matrix
-        reach = None if matrix.mechanism is None else matrix.mechanism.variance_reach(max(1, matrix.n_rows or 1))
-        if reach is None:
-            return None
-        return drawn_along(variances, reach * self.origin.row_rule.reach_squared * matrix.units_per_weight)
 
     def _variances_of_sparse(self, k: int) -> ComponentVariances | None:
         """Return variances along sparse directions, which follow the noise no more than eigenvectors do."""
@@ -420,18 +408,15 @@ class SpectrumView:
 
     @property
     def explained_variance_interval_kind(self) -> tuple[str, ...] | None:
-        """For each interval "exact distribution" or "approximate"; None without intervals."""
+        """The kind of each interval, "exact distribution" or "approximate"; None without intervals."""
         found = self._with_intervals
         return None if found is None else (found.kind,) * len(self.components)
 
     @property
     def captured_variance(self) -> float | None:
         """Variance along all components together; None if only a subspace was released."""
-        variances = self.explained_variance
-        if variances is None:
-            return None
-        found = self._component_variances
-        return float(variances.sum() if found is None else found.totals[-1])
+        running = self._running_variances
+        return None if running is None else float(running[-1])
 
     @property
     def captured_variance_interval(self) -> FloatArray | None:
@@ -442,8 +427,8 @@ class SpectrumView:
     @property
     def captured_variance_ratio(self) -> float | None:
         """Share of the total variance for all components together; None if only a subspace was released."""
-        captured = self.captured_variance
-        return None if captured is None else float(self._shares(np.array([captured]))[0])
+        running = self.running_ratio
+        return None if running is None else float(running[-1])
 
     def _shares(self, variances: FloatArray) -> FloatArray:
         total = self.total_variance
@@ -494,12 +479,19 @@ class SpectrumView:
 
     def _tested(self, edges: Callable[[FloatArray], Iterable[float]]) -> NoiseTest:
         """Compare the few eigenvalues that are known already, and all of them only where these are all above."""
-        values, rows = self._some_leading
-        found = above_edges(values, (self.matrix.without_signal + edge for edge in edges(rows)))
-        if found.count < values.size or values.size == self.matrix.n_features:
+        matrix = self.matrix
+        if matrix.system.is_whole:
+            values, rows = matrix.eigensystem
+        elif "leading" in vars(self):
+            values, rows = self.leading
+        else:
+            values, rows = matrix.system.leading(min(_A_FEW, matrix.n_features))
+        without_signal = 1.0 if matrix.of_correlation else 0.0
+        found = above_edges(values, (without_signal + edge for edge in edges(rows)))
+        if found.count < values.size or values.size == matrix.n_features:
             return found
-        values, rows = self.matrix.eigensystem
-        return above_edges(values, (self.matrix.without_signal + edge for edge in edges(rows)))
+        values, rows = matrix.eigensystem
+        return above_edges(values, (without_signal + edge for edge in edges(rows)))
 
     def _reach_along_one(self) -> Callable[[FloatArray], float]:
         """Return a function from rows to what noise passes with probability 0.01 along its largest direction beside.
@@ -527,16 +519,6 @@ class SpectrumView:
                 "n_components='above_noise' needs a mechanism that adds noise of a known distribution to a matrix."
             )
         return self.noise_test.count
-
-    @property
-    def _some_leading(self) -> tuple[FloatArray, FloatArray]:
-        """The largest eigenvalues that are known already, or a few of them, and their eigenvectors as rows."""
-        matrix = self.matrix
-        if matrix.system.is_whole:
-            return matrix.eigensystem
-        if "leading" in vars(self):
-            return self.leading
-        return matrix.system.leading(min(_A_FEW, matrix.n_features))
 
     @property
     def above_noise(self) -> NDArray[np.bool_] | None:
@@ -595,17 +577,21 @@ class SpectrumView:
     @property
     def captured_variance_ratio_interval(self) -> FloatArray | None:
         """95 % confidence interval for the share of all components together; None if its error is unknown."""
-        share, ends = self.captured_variance_ratio, self.captured_variance_interval
-        return None if share is None or ends is None else self._share_interval(np.array([share]), ends[None])[0]
+        ends = self.running_ratio_interval
+        return None if ends is None else ends[-1]
 
     @property
     def running_ratio(self) -> FloatArray | None:
         """Cumulative shares of the first 1, 2, ... components; None if only a subspace was released."""
-        variances = self.explained_variance
+        running = self._running_variances
+        return None if running is None else self._shares(running)
+
+    @property
+    def _running_variances(self) -> FloatArray | None:
+        variances, found = self.explained_variance, self._component_variances
         if variances is None:
             return None
-        found = self._component_variances
-        return self._shares(np.cumsum(variances) if found is None else found.totals)
+        return np.cumsum(variances) if found is None else found.totals
 
     @property
     def running_ratio_interval(self) -> FloatArray | None:
@@ -619,23 +605,19 @@ class SpectrumView:
 
         Both errors mostly have the same sign, so their squares add up to too much rather than too little.
         """
-        total, reach = self.total_variance, Z * self._share_total_sd
+        total, sd, matrix = self.total_variance, self._total_sd, self.matrix
+        if self._released_variances is not None and matrix.mechanism is not None:
+            reach = matrix.mechanism.variance_reach(1)
+            if reach is not None:
+                # The total is a sum of variances along all directions that were drawn and of the rest, each with noise.
+                terms = matrix.values["quotients"].size
+                sd = float(np.sqrt(2 * terms) / np.log(20)) * reach * matrix.noise_unit
+        reach = Z * sd
         if total <= reach:
             return np.tile([0.0, 1.0], (len(shares), 1))
         off = np.abs(ends / total - shares[:, None])
         whole = np.hypot(off, shares[:, None] * reach / total)
         return np.asarray(np.clip(shares[:, None] + whole * np.array([-1.0, 1.0]), 0.0, 1.0))
-
-    @cached_property
-    def _share_total_sd(self) -> float:
-        """Standard deviation of the total that shares refer to."""
-        matrix, mechanism = self.matrix, self.matrix.mechanism
-        reach = None if self._released_variances is None or mechanism is None else mechanism.variance_reach(1)
-        if reach is None:
-            return self._total_sd
-        # The total is a sum of variances along all directions that were drawn and of the rest, each with noise.
-        terms = matrix.values["quotients"].size
-        return float(np.sqrt(2 * terms) / np.log(20)) * reach * matrix.noise_unit
 
     def warn_of_features(self) -> None:
         """Warn of features whose variance is not distinguishable from noise; uses released values only."""
@@ -678,34 +660,28 @@ class SpectrumView:
         errors, matrix = self.loading_errors(level, of), self.matrix
         if errors is None or matrix.n_features > _LOADINGS_OF_ALL:
             return None
+        generator, sampled = self.intervals.own_simulation, self.intervals.sampled(level, of)
+        root = sampling_root(matrix.scaled_covariance) if sampled else None
+
+        def drawn() -> FloatArray:
+            quick = self.intervals.quick_draws
+            noise = np.asarray(matrix.moment_draws(generator, 1)[0]) if quick else matrix.error_draw(generator)
+            return noise if root is None else noise + sampling_error(root, sampled, generator)
+
         bands = np.tile(CORRELATION, (*errors.standard_errors.shape, 1))
         known = ~errors.undetermined
         if known.any():
-            largest, draw = largest_loading_error(*matrix.eigensystem, errors), self._error_draw(level, of)
-            reach = critical_value(lambda: largest(draw()), level, matrix.n_features) * errors.standard_errors
+            largest = largest_loading_error(*matrix.eigensystem, errors)
+            reach = critical_value(lambda: largest(drawn()), level, matrix.n_features) * errors.standard_errors
             ends = np.stack([self.components - reach, self.components + reach], axis=-1)
             bands[known] = np.clip(ends, *CORRELATION)[known]
         return np.asarray(bands)
-
-    def _error_draw(self, level: float, of: str) -> Callable[[], FloatArray]:
-        """Return a function that draws errors of `scaled_matrix`: noise, and Gaussian sampling errors."""
-        matrix, generator, sampled = self.matrix, self.intervals.own_simulation, self.intervals.sampled(level, of)
-
-        def noise() -> FloatArray:
-            if self.intervals.quick_draws:
-                return np.asarray(matrix.moment_draws(generator, 1)[0])
-            return matrix.error_draw(generator)
-
-        if not sampled:
-            return noise
-        root = sampling_root(matrix.scaled_covariance)
-        return lambda: noise() + sampling_error(root, sampled, generator)
 
     # Use.
 
     @property
     def divisors(self) -> FloatArray:
-        """What `transform` divides projections by: ones, or where it whitens, `deviations`."""
+        """Divisors of projections in `transform`: ones, or where it whitens, `deviations`."""
         request = self.origin.request
         whitened = isinstance(request, ComponentsRequest) and request.whiten
         return self.deviations if whitened else np.ones(len(self.components))
