@@ -9,7 +9,7 @@ import pytest
 import scipy.linalg
 from threadpoolctl import threadpool_info
 
-from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, load_release
+from eigenveil import PrivatePCA, RowBound, load_release
 from eigenveil.errors import InvalidParameterError
 from eigenveil.estimators.base import made_for
 from eigenveil.guarantee import Adjacency
@@ -26,7 +26,6 @@ from eigenveil.postprocess.preconditioning import (
     preconditioner_after,
 )
 from eigenveil.postprocess.spectrum import surely_below
-from eigenveil.releases.matrix import MatrixView
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 BUDGETS = {"pure": {"center": False}, "gaussian": {"delta": 1e-6}}
@@ -104,36 +103,6 @@ def test_a_plan_knows_all_parameters_that_decide():
     assert made_for(PrivatePCA(random_state=1, ledger="a")) == decisive["none"]  # which decide about no plan
     names = set(PrivatePCA().get_params()) - {"ledger", "random_state"}
     assert names == {name for name, _ in pickle.loads(decisive["none"])[1]}
-
-
-# Simulations of the noise.
-
-SIGNAL = rows(4000, 6) * np.array([9.0, 5.0, 3.0, 1.0, 1.0, 1.0]) @ np.linalg.qr(rows(6, 6))[0]
-LAZY = {
-    "a norm": PrivatePCA(2, norm_bound=40.0),
-    "a norm, gaussian": PrivatePCA(2, norm_bound=40.0, delta=1e-6),
-    "ranges": PrivatePCA(2, bounds=(-40.0, 40.0)),
-    "nothing known": PrivatePCA(2, epsilon=2.0),
-    "correlations": PrivatePCA(1, standardize=True, epsilon=4.0),
-    "a covariance": PrivateCovariance(bounds=(-40.0, 40.0), epsilon=4.0),
-    "correlations of ranges": PrivateCovariance(bounds=(-40.0, 40.0), standardize=True, epsilon=4.0),
-    "a ridge": PrivateRidge(target=5, bounds=(-40.0, 40.0), epsilon=4.0),
-}
-
-
-@pytest.mark.parametrize("case", LAZY)
-def test_a_fit_far_from_the_edge_of_the_noise_simulates_nothing(monkeypatch, case):
-    names = ("row_noise_draw", "row_error_draw", "row_moment_draws")
-    drawn = [counted(monkeypatch, MatrixView, name) for name in names]
-    LAZY[case].set_params(random_state=0).fit(SIGNAL)
-    assert not any(drawn)
-
-
-def test_a_fit_at_the_edge_of_the_noise_simulates(monkeypatch):
-    """The control of the above."""
-    drawn = counted(monkeypatch, MatrixView, "row_noise_draw")
-    PrivatePCA(1, standardize=True, random_state=0).fit(rows(500, 6))
-    assert drawn
 
 
 # Linear algebra after the noise.

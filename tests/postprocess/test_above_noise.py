@@ -7,7 +7,7 @@ from eigenveil import PrivatePCA, load_release
 from eigenveil.errors import InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess import above_edges, sorted_eigh
-from eigenveil.postprocess.noise_spectrum import edges_from_few_draws, simulated_edges
+from eigenveil.postprocess.noise_spectrum import edges_from_few_draws, levered_edges, simulated_edges
 
 D, ALPHA = 8, 0.1
 REPEATS, DRAWS = 300, 199
@@ -61,17 +61,13 @@ def test_edges_from_few_draws_are_passed_once_in_twenty_times_at_most(name, d, s
     facts, times, at_once = mechanism.noise_facts(), 15, 20
     first = np.append(np.ones(d // 2), np.zeros(d - d // 2)) / np.sqrt(d // 2)
     mapping = np.column_stack([np.eye(d), -np.sqrt(square / d) * np.ones(d)])
-    one = np.sqrt(facts.diagonal_variance) * mechanism.noise_quantiles(0.98)[1]
+    one = facts.diagonal_variance**0.5 * mechanism.noise_quantiles(0.98)[1] * mapping @ mapping.T
     rest = np.linalg.qr(np.column_stack([first, np.eye(d)[:, 1:]]))[0][:, 1:]
     rng, above, control = np.random.default_rng(5), [], []
 
-    def along_one(without):
-        products = mapping @ mapping.T if len(without) == 0 else rest.T @ mapping @ mapping.T @ rest
-        return one * np.linalg.eigvalsh(products)[-1]
-
     for _ in range(times):
         few = mapping @ facts.draws(rng, 3)[0] @ mapping.T
-        edges = np.array([*edges_from_few_draws(np.stack([first, first]), few, along_one, facts.excess)])
+        edges = np.array([*edges_from_few_draws(np.stack([first, first]), few, one, facts.excess)])
         noise = mapping @ mechanism.simulated_noises(rng, at_once) @ mapping.T
         tops = np.stack([np.linalg.eigvalsh(each)[:, -1] for each in (noise, rest.T @ noise @ rest)], axis=1)
         above.append((tops > edges).mean(axis=0))
@@ -79,6 +75,30 @@ def test_edges_from_few_draws_are_passed_once_in_twenty_times_at_most(name, d, s
     most = 0.05 + 4 * 0.2179 / np.sqrt(times * at_once)
     assert (np.mean(above, axis=0) < most).all()
     assert (np.mean(control, axis=0) > most).all()
+
+
+@pytest.mark.parametrize("name", ["matrix_laplace", "gaussian"])
+@pytest.mark.parametrize(
+    ("d", "square", "alpha"),
+    [(31, 0.02, 0.05), (31, 0.5, 0.05), (31, 4.0, 0.01), pytest.param(120, 4.0, 0.01, marks=pytest.mark.heavy)],
+)
+def test_closed_edges_of_noise_about_a_noisy_mean_are_passed_once_in_twenty_times_at_most(name, d, square, alpha):
+    """Beside no component and beside one that takes half of the mean; control: edges a quarter too low."""
+    mechanism = MECHANISMS[name](epsilon=1.0, delta=1e-6 if MECHANISMS[name].needs_delta else 0.0, n_features=d + 1)
+    facts, draws = mechanism.noise_facts(), 1000
+    lever = np.sqrt(square / d) * np.ones(d)
+    first = np.append(np.ones(d // 2), np.zeros(d - d // 2)) / np.sqrt(d // 2)
+    mapping = np.column_stack([np.eye(d), -lever])
+    rng, one = np.random.default_rng(5), facts.diagonal_variance**0.5 * mechanism.noise_quantiles(1 - 2 * alpha)[1]
+    beside = np.linalg.qr(np.column_stack([first, np.eye(d)[:, 1:]]))[0][:, 1:]
+    tops = []
+    for _ in range(draws // 20):
+        noise = mapping @ mechanism.simulated_noises(rng, 20) @ mapping.T
+        tops += [*zip(*(np.linalg.eigvalsh(each)[:, -1] for each in (noise, beside.T @ noise @ beside)), strict=True)]
+    edges = [*levered_edges(np.stack([first, first]), lever, d, facts.off_variance**0.5, one, facts.excess, alpha)]
+    most = 0.05 + 4 * 0.2179 / np.sqrt(draws)
+    assert (np.mean(np.array(tops) > edges, axis=0) < most).all()
+    assert (np.mean(np.array(tops) > 0.75 * np.array(edges), axis=0) > most).all()
 
 
 def test_an_estimator_finds_one_strong_direction_and_at_least_one_in_noise(tmp_path):

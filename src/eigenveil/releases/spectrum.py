@@ -42,9 +42,10 @@ from ..postprocess.noise_spectrum import (
     above_edges,
     edges_from_few_draws,
     isotropic_edges,
+    levered_edges,
     simulated_edges,
 )
-from ..postprocess.spectrum import largest_eigenvalue, spectrum_beyond, threads_for
+from ..postprocess.spectrum import spectrum_beyond, threads_for
 from .intervals import LEVEL, IntervalView
 from .matrix import MatrixView, real_rows
 from .origin import ComponentsRequest, SparseRequest
@@ -64,8 +65,10 @@ _FEATURE_SDS = 2.0
 _A_FEW = 20
 # Up to this width noise that is not alike in every basis is drawn by its own distribution, often enough for a quantile.
 _SIMULATED, _MANY_DRAWS = 30, 99
-# With few draws, the level 0.01 is used for a stated 0.05, which leaves room for simulation error.
-_TOO_MANY = 0.01
+# Closed edges about a mean have this level where noise is up to so many times as large in one direction as in all
+# others. With more, and with few draws, the level 0.01 is used for a stated 0.05; by experiment:
+# tests/postprocess/test_above_noise.py.
+_EVEN, _ALPHA, _TOO_MANY = 1.5, 0.05, 0.01
 
 
 class SpectrumView:
@@ -163,13 +166,13 @@ class SpectrumView:
 
     @property
     def _noise_is_levered(self) -> bool:
-        """Whether the noise follows from products of eigenvectors with the mean, so that few eigenvectors are needed."""
+        """Whether the noise follows from products of eigenvectors with the mean, so that few of these are needed."""
         matrix = self.matrix
         known = matrix.noise_facts is not None and not matrix.of_correlation
         return known and matrix.mapped_by_mean and not self.origin.without_range
 
     def _noise_along(self, leading: FloatArray, others: FloatArray | None, values: FloatArray) -> ComponentNoise:
-        """Return moments of the noise between `leading` and other directions; by default the rest of the eigenvectors."""
+        """Return moments of the noise between `leading` and others; by default all other eigenvectors."""
         matrix = self.matrix
         facts, k = matrix.noise_facts, len(leading)
         if others is None and not self._noise_is_levered:
@@ -458,28 +461,13 @@ class SpectrumView:
         Component k counts if the hypothesis "only noise beyond the first k - 1 components" is rejected. The probability
         of counting too many is at most 5 %. For correlations the null hypothesis is that no features are correlated.
         """
-        matrix = self.matrix
-        if self.origin.model == "local" and matrix.noise_sd is not None:
-            # Sums of many reports are close to Gaussian noise of the same size in every basis.
-            of_sums = matrix.noise_sd
-            return self._tested(lambda rows: isotropic_edges(matrix.n_features, of_sums))
-        if not matrix.has_known_noise:
-            return None
-        facts, generator = matrix.noise_facts, self.intervals.own_simulation
-        if facts is not None and not matrix.noise_is_mapped and not matrix.of_correlation:
-            sd = math.sqrt(facts.off_variance) * matrix.noise_unit
-            sharp = matrix.mechanism is not None and matrix.mechanism.sharp_trace
-            return self._tested(lambda rows: isotropic_edges(matrix.n_features, sd, facts.excess, sharp_trace=sharp))
-        if matrix.n_features <= _SIMULATED:
-            noises = matrix.noise_draw(generator, _MANY_DRAWS)
-            return self._tested(lambda rows: simulated_edges(rows, noises))
-        few, along_one = list(matrix.moment_draws(generator, _DRAWS)), self._reach_along_one()
-        excess = 0.0 if facts is None else facts.excess
-        return self._tested(lambda rows: edges_from_few_draws(rows, few, along_one, excess))
+        return self._tested(self.matrix.n_features)
 
-    def _tested(self, edges: Callable[[FloatArray], Iterable[float]]) -> NoiseTest:
-        """Compare the few eigenvalues that are known already, and all of them only where these are all above."""
-        matrix = self.matrix
+    def _tested(self, most: int) -> NoiseTest | None:
+        """Test the first eigenvalues: the few that are known already, and more of them only where these are above."""
+        matrix, edges = self.matrix, self._noise_edges
+        if edges is None:
+            return None
         if matrix.system.is_whole:
             values, rows = matrix.eigensystem
         elif "leading" in vars(self):
@@ -487,29 +475,53 @@ class SpectrumView:
         else:
             values, rows = matrix.system.leading(min(_A_FEW, matrix.n_features))
         without_signal = 1.0 if matrix.of_correlation else 0.0
-        found = above_edges(values, (without_signal + edge for edge in edges(rows)))
-        if found.count < values.size or values.size == matrix.n_features:
+        found = above_edges(values[:most], (without_signal + edge for edge in edges(rows)))
+        if found.count < values.size or values.size >= most:
             return found
         values, rows = matrix.eigensystem
-        return above_edges(values, (without_signal + edge for edge in edges(rows)))
+        return above_edges(values[:most], (without_signal + edge for edge in edges(rows)))
 
-    def _reach_along_one(self) -> Callable[[FloatArray], float]:
-        """Return a function from rows to what noise passes with probability 0.01 along its largest direction beside.
+    @cached_property
+    def _noise_edges(self) -> Callable[[FloatArray], Iterable[float]] | None:
+        """Function from leading eigenvectors to the edges of the noise beside none, one, two, ... of them."""
+        matrix, d = self.matrix, self.matrix.n_features
+        if self.origin.model == "local" and matrix.noise_sd is not None:
+            # Sums of many reports are close to Gaussian noise of the same size in every basis.
+            of_sums = matrix.noise_sd
+            return lambda rows: isotropic_edges(d, of_sums)
+        if not matrix.has_known_noise:
+            return None
+        facts, generator = matrix.noise_facts, self.intervals.own_simulation
+        excess = 0.0 if facts is None else facts.excess
+        if facts is not None and not matrix.of_correlation:
+            sd, left = math.sqrt(facts.off_variance) * matrix.noise_unit, d - len(self.origin.without_range)
+            if not matrix.noise_is_mapped:
+                sharp = matrix.mechanism is not None and matrix.mechanism.sharp_trace
+                return lambda rows: isotropic_edges(d, sd, excess, sharp_trace=sharp)
+            if matrix.mapped_by_mean and left > _SIMULATED:
+                level = _ALPHA if matrix.noise_sizes[-1] <= _EVEN * matrix.noise_sizes[0] else _TOO_MANY
+                least, reach = float(matrix.noise_sizes[0]), self._reach_along(level)
+                share = excess * left / facts.n_features
+                return lambda rows: levered_edges(rows, matrix.lever, left, sd * least, reach * least, share, level)
+        if d <= _SIMULATED:
+            noises = matrix.noise_draw(generator, _MANY_DRAWS)
+            return lambda rows: simulated_edges(rows, noises)
+        few, along_one = list(matrix.moment_draws(generator, _DRAWS)), None
+        if not matrix.of_correlation:
+            mapping = matrix.through_noise_map(np.eye(d)) if matrix.noise_is_mapped else np.eye(d)
+            along_one = self._reach_along(_TOO_MANY) * (mapping @ mapping.T)
+        return lambda rows: edges_from_few_draws(rows, few, along_one, excess)
 
-        A direction that has most of the noise is one number, whose distribution is wider than that of an edge. For
-        correlations the function is 0.
+    def _reach_along(self, level: float) -> float:
+        """Return the level that noise of the mechanism passes along one direction with this probability.
+
+        A direction that has most of the noise is one number, whose distribution is wider than that of an edge.
         """
         matrix, mechanism = self.matrix, self.matrix.mechanism
-        if matrix.of_correlation or not isinstance(mechanism, AdditiveMechanism):
-            return lambda without: 0.0
+        assert isinstance(mechanism, AdditiveMechanism)
         facts = mechanism.noise_facts()
         variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
-        reach = matrix.noise_unit * math.sqrt(variance) * mechanism.noise_quantiles(1 - 2 * _TOO_MANY)[1]
-        if not matrix.noise_is_mapped:
-            return lambda without: reach
-        mapping = matrix.through_noise_map(np.eye(matrix.n_features))
-        products = mapping @ mapping.T
-        return lambda without: reach * largest_eigenvalue(products, without)
+        return matrix.noise_unit * math.sqrt(variance) * mechanism.noise_quantiles(1 - 2 * level)[1]
 
     @property
     def n_above_noise(self) -> int:
@@ -523,7 +535,8 @@ class SpectrumView:
     @property
     def above_noise(self) -> NDArray[np.bool_] | None:
         """Whether each component is distinguishable from noise, by `noise_test`; None if the noise is unknown."""
-        return None if self.noise_test is None else np.arange(len(self.components)) < self.noise_test.count
+        found = self._tested(len(self.components))
+        return None if found is None else np.arange(len(self.components)) < found.count
 
     @cached_property
     def features_below_noise(self) -> tuple[int, ...]:
@@ -545,9 +558,10 @@ class SpectrumView:
         chosen = isinstance(request, ComponentsRequest) and isinstance(request.n_components, int)
         # Who asks for all gets some that are noise, and correlations near 1 are what features have by themselves.
         needed = 1 if matrix.of_correlation or not chosen else len(values)
-        if not matrix.has_known_noise or self.n_above_noise >= needed:
+        found = self._tested(needed) if matrix.has_known_noise else None
+        if found is None or found.count >= needed:
             return
-        count = self.n_above_noise
+        count = found.count
         if count == 0:
             what = "No component is distinguishable from noise."
         else:
