@@ -9,8 +9,7 @@ from .. import lazily
 
 if TYPE_CHECKING:
     from .fantope import SparseComponents, fantope_components, screened_components
-    from .intervals import eigenvalue_intervals
-    from .noise_spectrum import NoiseDraw, NoiseTest, above_edges, edge_quantile
+    from .noise_spectrum import NoiseTest, above_edges, edge_quantile
     from .regression import RidgeFit, ridge_from_covariance
     from .shrinkage import Shrunk, project_psd, shrink, shrink_by_simulation
     from .spectrum import Eigensystem, sorted_eigh, top_components
@@ -18,14 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Eigensystem",
-    "NoiseDraw",
     "NoiseTest",
     "RidgeFit",
     "Shrunk",
     "SparseComponents",
     "above_edges",
     "edge_quantile",
-    "eigenvalue_intervals",
     "fantope_components",
     "project_psd",
     "ridge_from_covariance",
@@ -38,13 +35,11 @@ __all__ = [
 
 _HOMES = {
     "Eigensystem": "spectrum",
-    "NoiseDraw": "noise_spectrum",
     "NoiseTest": "noise_spectrum",
     "RidgeFit": "regression",
     "Shrunk": "shrinkage",
     "SparseComponents": "fantope",
     "edge_quantile": "noise_spectrum",
-    "eigenvalue_intervals": "intervals",
     "fantope_components": "fantope",
     "project_psd": "shrinkage",
     "ridge_from_covariance": "regression",

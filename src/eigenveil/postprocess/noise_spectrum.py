@@ -16,7 +16,6 @@ from ..errors import InvalidParameterError
 from ..numerics import FloatArray
 from .spectrum import largest_eigenvalue, threads_for
 
-NoiseDraw = Callable[[np.random.Generator], FloatArray]
 NoiseDraws = Callable[[np.random.Generator, int], FloatArray]
 
 ABOVE_NOISE = "above_noise"

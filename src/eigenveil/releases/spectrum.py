@@ -36,7 +36,7 @@ from ..postprocess.components import (
     variances_along,
 )
 from ..postprocess.fantope import SparseComponents, screened_components
-from ..postprocess.intervals import critical_value, eigenvalue_intervals, sampling_error, sampling_root
+from ..postprocess.intervals import critical_value, sampling_error, sampling_root
 from ..postprocess.noise_spectrum import (
     NoiseTest,
     above_edges,
@@ -320,13 +320,6 @@ class SpectrumView:
             return matrix.estimate.eigenvalues
         released = self._released_variances
         return np.asarray(np.maximum(matrix.eigensystem[0], 0.0) if released is None else released)
-
-    def eigenvalue_interval(self, count: int) -> FloatArray | None:
-        """Return 95 % confidence intervals for the first `count` true eigenvalues, by simulation of the noise."""
-        matrix = self.matrix
-        if not matrix.has_known_noise:
-            return None
-        return eigenvalue_intervals(matrix.scaled_matrix, matrix.error_draw, n_components=count)
 
     # Variances along the components.
 
