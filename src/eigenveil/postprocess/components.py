@@ -47,14 +47,6 @@ class ComponentNoise:
     drift: FloatArray
     draws: int | None = None
 
-    def scaled(self, factor: float) -> "ComponentNoise":
-        """Return the moments of noise of so much of the variance."""
-        return replace(self, cross=self.cross * factor, own=self.own * factor)
-
-    def shifted(self, shift: FloatArray) -> "ComponentNoise":
-        """Return the moments with a shift of all n_ii together, which is there or is not."""
-        return replace(self, own=self.own + np.outer(shift, shift))
-
     def with_miscount(self, values: FloatArray, variance: float, with_own: FloatArray) -> "ComponentNoise":
         """Return the moments with what an error of the number of rows adds.
 
@@ -114,7 +106,7 @@ def mapped_noise(
 
 
 def levered_noise(lever: FloatArray, k: int, off_variance: float, shared_variance: float) -> ComponentNoise:
-    """Return those of `mapped_noise` where BB' = I + ll', as about a mean, for the first k of some directions.
+    """Return the moments of B N B' where BB' = I + ll', as about a mean, for the first k of some directions.
 
     Parameters
     ----------
@@ -190,7 +182,7 @@ _Z_APPROXIMATE = 2.3
 
 @dataclass(frozen=True, eq=False)
 class ComponentVariances:
-    """What `variances_along` returns, for k directions in falling order.
+    """Variances along k directions in falling order, with their intervals.
 
     Attributes
     ----------
@@ -213,7 +205,7 @@ class ComponentVariances:
     kind: str
 
     def informed(self, expected: FloatArray) -> "ComponentVariances":
-        """Return the same with what is expected of the variances as the estimate, where the release does not speak.
+        """Return variances whose estimates are the expected ones, as far as the intervals allow.
 
         Where noise is large, unbiased estimates that end at 0 are too large on average. What a simulation expects
         along directions of these ranks is better, as long as it is within the interval.
@@ -231,12 +223,12 @@ class ComponentVariances:
         )
 
     def unknown(self, total: float) -> "ComponentVariances":
-        """Return the same with intervals that say nothing: from 0 to the total."""
+        """Return variances with the widest intervals: from 0 to the total."""
         ends = np.tile(np.array([0.0, total]), (self.estimate.size, 1))
         return replace(self, interval=ends, total_interval=ends)
 
     def first(self, k: int) -> "ComponentVariances":
-        """Return the same for the first k directions alone."""
+        """Return the variances along the first k directions alone."""
         return ComponentVariances(
             self.estimate[:k], self.interval[:k], self.totals[:k], self.total_interval[:k], self.kind
         )
@@ -320,7 +312,14 @@ def variances_along(
     push = 2 * noise.cross * inverse * counts
     squares = 4 * noise.cross**2 * inverse**2 * counts
     room = (noise.cross * counts).sum(axis=1) - np.diag(noise.cross)
-    reach = _Reach(excess, room)
+    # By free probability noise with an excess pushes 1/(1 - y)^2 times as far as Gaussian noise does, with
+    # y = excess B^2/(4 sum n_ij^2). At the edge of the noise y is as large as it can be.
+    largest = 2 * excess / (1 + 2 * excess + np.sqrt(1 + 8 * excess))
+
+    def factor(pushed: FloatArray, times: float = 1.0) -> FloatArray:
+        y = np.divide(excess * pushed**2, 4 * room, out=np.zeros_like(pushed), where=room > 0)
+        return np.asarray(1 / (1 - np.minimum(times * y, largest)) ** 2)
+
     z = _Z if exact else _Z_APPROXIMATE
     if noise.draws is not None:
         z *= float(stdtrit(noise.draws, 0.975)) / 1.96  # a quantile of Student's distribution
@@ -330,11 +329,12 @@ def variances_along(
     bias = push.sum(axis=1)
     after = np.arange(k + others.size) > np.arange(k)[:, None]
     side = np.where(np.arange(k) < d / 2, (push * after).sum(axis=1), (push * ~after).sum(axis=1))
-    spread = np.sqrt(np.diag(noise.own) + squares.sum(axis=1) + spare * bias**2) * reach.factor(side)
-    near, far = bias * reach.factor(side, 0.5), bias * reach.factor(side, 2.0)
+    spread = np.sqrt(np.diag(noise.own) + squares.sum(axis=1) + spare * bias**2) * factor(side)
+    near, far = bias * factor(side, 0.5), bias * factor(side, 2.0)
     if excess > 0:  # near the edge an eigenvalue may have been pushed as far as noise pushes any
         edges = np.sqrt(room / d) * edge_quantile(round(d), 1.0, excess)
-        far = np.where(reach.at_the_edge(side), np.sign(bias) * np.maximum(np.abs(far), edges), far)
+        at_the_edge = excess * side**2 * 2 >= 4 * room * largest  # y is known to a factor of 2
+        far = np.where(at_the_edge, np.sign(bias) * np.maximum(np.abs(far), edges), far)
     raised = values - noise.drift
     low = raised - np.maximum(near, far) - z * spread
     high = raised - np.minimum(near, far) + z * spread
@@ -342,7 +342,7 @@ def variances_along(
     # The first so many together: they do not push one another.
     first = np.tri(k, dtype=bool).T  # (i, c): whether direction i is among the first c + 1
     beyond = _beyond(push, k) * first
-    pushed = [(beyond * reach.factor(beyond.T, times).T).sum(axis=0) for times in (0.5, 1.0, 2.0)]
+    pushed = [(beyond * factor(beyond.T, times).T).sum(axis=0) for times in (0.5, 1.0, 2.0)]
     own = np.cumsum(np.cumsum(noise.own, axis=0), axis=1).diagonal()
     plain = beyond.sum(axis=0)
     growth = np.divide(pushed[1], plain, out=np.ones(k), where=plain > 0)
@@ -382,28 +382,8 @@ def drawn_along(variances: FloatArray, reach: float) -> ComponentVariances:
     return ComponentVariances(variances, each, totals, together, APPROXIMATE)
 
 
-class _Reach:
-    """By how much noise of an excess pushes more than Gaussian noise does: 1/(1 - y)^2, y = excess B^2/(4 sum n_ij^2).
-
-    By free probability; at the edge of the noise y is as large as it can be, `_largest`.
-    """
-
-    def __init__(self, excess: float, room: FloatArray) -> None:
-        self._excess, self._room = excess, room
-        self._largest = 2 * excess / (1 + 2 * excess + np.sqrt(1 + 8 * excess))
-
-    def at_the_edge(self, push: FloatArray) -> NDArray[np.bool_]:
-        """Return where the y of a push, which is known to a factor of 2, may be the largest there is."""
-        return np.asarray(self._excess * push**2 * 2 >= 4 * self._room * self._largest)
-
-    def factor(self, push: FloatArray, times: float = 1.0) -> FloatArray:
-        """Return the factor for a push by Gaussian noise, at so many times the y it leads to."""
-        y = np.divide(self._excess * push**2, 4 * self._room, out=np.zeros_like(push), where=self._room > 0)
-        return np.asarray(1 / (1 - np.minimum(times * y, self._largest)) ** 2)
-
-
 def _beyond(terms: FloatArray, k: int) -> FloatArray:
-    """Return, for direction i and the first c + 1 of them, the sum of its terms with all that are not among these."""
+    """Return entry (i, c): the sum of the terms of direction i with all directions beyond the first c + 1."""
     inside = np.cumsum(terms[:, :k], axis=1)
     return np.asarray(terms.sum(axis=1)[:, None] - inside)
 
@@ -418,7 +398,7 @@ class Rest:
 
     @classmethod
     def of(cls, matrix: FloatArray, values: FloatArray) -> "Rest | None":
-        """Return what is left of the eigenvalues of a matrix; None where all are known."""
+        """Summarize the eigenvalues of a matrix that are not among `values`; None where all are known."""
         count = len(matrix) - len(values)
         if count == 0:
             return None
@@ -436,7 +416,7 @@ class Rest:
 
 @dataclass(frozen=True, eq=False)
 class LoadingErrors:
-    """What `loading_errors` returns, an entry a component.
+    """Errors of the directions of components, with one entry a component.
 
     Attributes
     ----------

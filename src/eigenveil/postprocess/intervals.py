@@ -39,7 +39,7 @@ def holding(ends: FloatArray, estimate: FloatArray, limits: Limits) -> FloatArra
 
 
 def critical_value(draw_largest: Callable[[], float], level: float, width: int) -> float:
-    """Return what the largest of many errors stays within at this level, from simulated largest errors.
+    """Return the quantile of the largest of many errors at this level, from simulated largest errors.
 
     Parameters
     ----------

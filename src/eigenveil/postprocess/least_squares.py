@@ -186,7 +186,7 @@ class LeastSquares:
 
     @cached_property
     def resolved(self) -> NDArray[np.bool_]:
-        """Which directions are distinguishable from noise."""
+        """Mask of the directions that are distinguishable from noise."""
         return self._resolved(self._quantile)
 
     def _resolved(self, quantile: float) -> NDArray[np.bool_]:
@@ -335,7 +335,7 @@ class LeastSquares:
 
     @cached_property
     def _longer(self) -> tuple[float, float]:
-        """Return what coefficients of length B in hidden directions add to the noise: factors of B^2 and of B."""
+        """The factors of B^2 and of B in the noise that coefficients of length B in hidden directions add."""
         if self.resolved.all():
             return 0.0, 0.0
         of_target = self.error.product_column(self.n_features)[: self.n_features]
@@ -344,7 +344,7 @@ class LeastSquares:
 
     @cached_property
     def _counted(self) -> FloatArray:
-        """What an error of the number of rows takes from M, in the directions of the features."""
+        """The change of M by a relative error of the number of rows, in the directions of the features."""
         p, P = self.n_features, self.error.per_row
         assert P is not None
         return np.vstack([self._vectors.T @ P[:p, :p] @ self._vectors, P[p, :p] @ self._vectors])
@@ -541,7 +541,7 @@ class LeastSquares:
         return [feature for feature in range(self.n_features) if feature not in set(kept)]
 
     def of(self, features: list[int]) -> "LeastSquares":
-        """Return the same for some of the features."""
+        """Return least squares on some of the features."""
         columns = [*features, self.n_features]
         matrix, error = block_of(self._released, columns), self.error.of(columns)
         return LeastSquares(matrix, error, per_row=self.per_row, population=self.population)

@@ -89,7 +89,7 @@ def squared_distances(centred: FloatArray, covariance: FloatArray, floor: float 
 
 @dataclass(frozen=True, eq=False)
 class Discriminant:
-    """What `discriminant` returns.
+    """Fisher's linear discriminants, in the units of the covariance they were computed from.
 
     Attributes
     ----------
@@ -137,7 +137,10 @@ def discriminant(
     """
     shifts = (with_labels / priors).T
     between = (shifts.T * priors) @ shifts
-    within = _semidefinite(covariance - between)
+    within = covariance - between
+    values, rows = scipy.linalg.eigh(within)
+    if values[0] < 0:
+        within = (rows * np.maximum(values, 0.0)) @ rows.T
     root = inverse_root(within, floor)
     count = min(len(priors) - 1, len(mean))
     ratios, vectors = scipy.linalg.eigh(root @ between @ root)
@@ -148,7 +151,7 @@ def discriminant(
 
 @dataclass(frozen=True, eq=False)
 class CanonicalCorrelations:
-    """What `canonical_correlations` returns, strongest first.
+    """Canonical correlations of two blocks of columns, strongest first.
 
     Attributes
     ----------
@@ -183,7 +186,7 @@ def canonical_correlations(
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """What `factors` returns: covariance = loadings' loadings + diag(noise_variance), as nearly as k factors can.
+    """A factor model: covariance = loadings' loadings + diag(noise_variance), as nearly as k factors can.
 
     Attributes
     ----------
@@ -245,11 +248,6 @@ def factors(covariance: FloatArray, k: int, *, floor: float = 0.0, tol: float = 
     return Factors(_signed(loadings), own, n_iter)
 
 
-def _semidefinite(matrix: FloatArray) -> FloatArray:
-    values, vectors = scipy.linalg.eigh(matrix)
-    return matrix if values[0] >= 0 else np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
-
-
 def _signs(rows: FloatArray) -> FloatArray:
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)[:, 0]
     return np.where(largest < 0, -1.0, 1.0)
@@ -300,7 +298,7 @@ class LinearDiscriminant:
 def pca(
     release: "Release", n_components: int | float | str | None = None, *, correlation: bool | None = None
 ) -> "Release":
-    """Return the same release with other principal components. Spends no budget.
+    """Ask a release for other principal components. Spends no budget.
 
     Parameters
     ----------
@@ -391,8 +389,11 @@ def lda(release: "Release", labels: Columns, features: Columns | None = None) ->
     used = used if features is None else release.matrix.positions(features)
     if {*used} & {*classes} or not used:
         raise InvalidParameterError("labels and features must be different columns, at least one each.")
-    names = [_name(release, one) for one in classes]
-    priors, across = _shares_of(release, classes), covariance[np.ix_(used, classes)] / scale[classes]
+    known = release.feature_names
+    names = [f"x{one}" if known is None else str(known[one]) for one in classes]
+    priors, ends = release.mean[classes], release.intervals.mean()
+    priors = np.where((priors if ends is None else ends[classes, 0]) > 0, priors, 0.0)  # 0 where it may be noise
+    across = covariance[np.ix_(used, classes)] / scale[classes]
     if len(classes) == 1:
         priors, across = np.append(1 - priors, priors), np.hstack([-across, across])
         names = [f"not {names[0]}", names[0]]
@@ -451,13 +452,3 @@ def _usable(release: "Release") -> FloatArray:
     if not release.matrix.has_matrix:
         raise InvalidDataError("This release has directions only, no matrix.")
     return release.matrix.scaled_covariance
-
-
-def _name(release: "Release", position: int) -> str:
-    return str(release.feature_names[position]) if release.feature_names is not None else f"x{position}"
-
-
-def _shares_of(release: "Release", labels: list[int]) -> FloatArray:
-    """Return the shares of labels, 0 where they are not distinguishable from noise."""
-    shares, ends = release.mean[labels], release.intervals.mean()
-    return np.where((shares if ends is None else ends[labels, 0]) > 0, shares, 0.0)

@@ -31,7 +31,7 @@ MOST_COUNT = 2**62
 
 @dataclass(frozen=True)
 class Request:
-    """What a release is for: by itself, the matrix or all directions.
+    """The purpose of a release: here the matrix, or all directions.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ Ranges: TypeAlias = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class Screening:
-    """Which features of a table were kept, by a noisy diagonal; the release is about these alone.
+    """The features of a table that were kept, by a noisy diagonal; the release is about these alone.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ class Origin:
             _check_collection(self.collection)
 
     def check_writable(self, n_features: int) -> None:
-        """Refuse what could not be written to a release file and read again; asked before anything is paid for."""
+        """Refuse an origin that no release file could hold; called before anything is paid for."""
         limit = HEADER_BYTES - _BESIDE_ORIGIN
         try:
             content = {"origin": self.to_dict()}

@@ -205,7 +205,7 @@ class Release:
         return self.spectrum.inverse_transform(projected)
 
     def pca(self, n_components: int | float | str | None = None, *, correlation: bool | None = None) -> "Release":
-        """Return the same release with other components; see `eigenveil.releases.multivariate.pca`."""
+        """Ask this release for other components; see `eigenveil.releases.multivariate.pca`."""
         return multivariate.pca(self, n_components, correlation=correlation)
 
     regress = regress

@@ -119,7 +119,7 @@ class Regression:
 
     @property
     def of(self) -> str:
-        """What the intervals are for: "data" or "population"."""
+        """The target of the intervals: "data" or "population"."""
         return self._question.of
 
     @property
@@ -175,7 +175,7 @@ class Regression:
 
     @property
     def sampling_error(self) -> FloatArray:
-        """The same for sampling the rows from a population."""
+        """Standard errors of the least-squares coefficients for sampling the rows; infinite where not determined."""
         return np.array([one.sampling_error for one in self._each])
 
     @property
@@ -212,7 +212,7 @@ class Regression:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was assumed and what was left out, in sentences."""
+        """Assumptions, and features that were left out, in sentences."""
         return self._fewer[2]
 
     @cached_property
@@ -511,7 +511,7 @@ def _fewer_features(
 
 
 def _notes(question: _Question, found: Regression) -> tuple[str, ...]:
-    """Return what was assumed, in sentences."""
+    """Return the assumptions of a regression, in sentences."""
     notes, inference, names = [], question.inference, question.names
     assert inference is not None
     if found.alpha:
@@ -549,7 +549,7 @@ def _notes(question: _Question, found: Regression) -> tuple[str, ...]:
 
 
 def _notes_on_hidden(question: _Question, inference: _Inference, kept: list[int], hidden: list[int]) -> list[str]:
-    """Return for which coefficients of all features those of fewer features stand, in sentences."""
+    """Explain, in sentences, how coefficients on fewer features relate to those on all features."""
     known = [question.features[place] for place in inference.known]
     rows, columns = [known.index(one) for one in kept], [known.index(one) for one in hidden]
     matrix, scale = inference.fit.matrix, inference.scale

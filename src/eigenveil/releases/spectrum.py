@@ -182,13 +182,14 @@ class SpectrumView:
             noise = simulated_noise(np.vstack([leading, others]), k, matrix.moment_draws)
             if matrix.of_signs:
                 shift = np.einsum("ki,ij,kj->k", leading, matrix.signs.tie_shift, leading)
-                noise = noise.shifted(shift)
+                noise = replace(noise, own=noise.own + np.outer(shift, shift))  # a shift which is there or is not
             if not matrix.of_correlation:
                 return noise
             # The share of the variance of noise that fits into correlations, which end at 1 however large it is.
             seen = float(np.square(matrix.scaled_matrix - np.eye(matrix.n_features)).sum())
             drawn = float(np.square(matrix.moment_draws(simulation(), 1)).sum())
-            return noise.scaled(min(1.0, seen / max(drawn, np.finfo(float).tiny)))
+            fits = min(1.0, seen / max(drawn, np.finfo(float).tiny))
+            return replace(noise, cross=noise.cross * fits, own=noise.own * fits)
         unit = matrix.noise_unit
         beside, shared = facts.off_variance * unit**2, facts.shared_variance * unit**2
         if not matrix.noise_is_mapped:
