@@ -389,7 +389,10 @@ class LeastSquares:
         S[:, :, 2] -= error.count_shared * traces
         turned = B.transpose(0, 2, 1)
         D = 1 / (slope**2 - q * a)
-        bounded = _below_one(q * S @ (turned @ (B / raw[:, None])))
+        products = q * S @ (turned @ (B / raw[:, None]))
+        finite = np.asarray(np.isfinite(products).all(axis=(1, 2)))
+        eigenvalues = np.linalg.eigvals(np.where(finite[:, None, None], products, 0.0))
+        bounded = finite & (np.real(eigenvalues).max(axis=1) < 1)
         system = np.where(bounded[:, None, None], np.eye(3) - q * S @ (turned @ (D[:, None] * B)), np.eye(3))
         inner = np.asarray(np.linalg.solve(system, q * S), np.float64)
         linear = slope * level - q * (a * of_target + _times(B, _times(S, B_target)))
@@ -545,13 +548,6 @@ class LeastSquares:
         columns = [*features, self.n_features]
         matrix, error = block_of(self._released, columns), self.error.of(columns)
         return LeastSquares(matrix, error, per_row=self.per_row, population=self.population)
-
-
-def _below_one(products: FloatArray) -> NDArray[np.bool_]:
-    """Return of which matrices all eigenvalues are below 1."""
-    finite = np.asarray(np.isfinite(products).all(axis=(1, 2)))
-    values = np.linalg.eigvals(np.where(finite[:, None, None], products, 0.0))
-    return np.asarray(finite & (np.real(values).max(axis=1) < 1))
 
 
 def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
