@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from eigenveil.mechanisms import MECHANISMS
+from eigenveil.postprocess.components import loading_errors
 from eigenveil.postprocess.entries import correlation_intervals, covariance_intervals, plain_error
 from eigenveil.postprocess.least_squares import LeastSquares
-from eigenveil.postprocess.loadings import loading_errors
 
 KINDS = ("diagonal", "beside", "correlation", "coefficient", "R²", "angle")
 

@@ -100,15 +100,6 @@ def test_partial_and_full_solvers_agree(monkeypatch):
     np.testing.assert_allclose(partial.projection, full.projection, atol=1e-4)
 
 
-def test_a_warm_start_saves_iterations():
-    _, S = sparse_model(60, 2, 8, 0.02, 4)
-    first = fantope_components(S, 2, penalty=0.04)
-    again = fantope_components(S, 2, penalty=0.04, warm_start=first)
-    assert again.n_iter < first.n_iter
-    with refused(InvalidDataError):
-        fantope_components(np.eye(3), 1, penalty=0.1, warm_start=first)
-
-
 def test_a_huge_penalty_still_gives_components():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -7,7 +7,7 @@ import pytest
 import scipy.optimize
 
 from eigenveil.postprocess.entries import plain_error
-from eigenveil.postprocess.least_squares import LeastSquares, partial_correlations
+from eigenveil.postprocess.least_squares import LeastSquares
 
 P = 3
 
@@ -171,43 +171,6 @@ def test_the_feature_to_leave_out_is_one_of_a_collinear_pair():
     assert fewer.coef == pytest.approx([0.5, 0.3, 0.0], abs=0.01)
     assert fit.contrast([1, 1, 0, 0], bound=5.0).interval[0] > 0.3
     assert LeastSquares(A, plain_error(5, 1.0, level=0.95)).hidden_features() == [0, 1, 2, 3]
-
-
-def test_partial_correlations():
-    fit, wider = (LeastSquares(moment()[0], plain_error(P + 1, 1e-6, level=level)) for level in (0.95, 1 - 0.05 / 3))
-    found, ends = partial_correlations(fit, wider)
-    precision = np.linalg.inv(moment()[0])
-    true = -precision[:P, P] / np.sqrt(np.diag(precision)[:P] * precision[P, P])
-    assert found == pytest.approx(true, abs=1e-4)
-    # The deviation by one small step along every entry.
-    squares, step = np.zeros(P), 1e-6
-    for i in range(P + 1):
-        for j in range(i + 1):
-            moved = moment()[0]
-            moved[i, j] += step
-            moved[j, i] = moved[i, j]
-            other = np.linalg.inv(moved)
-            change = (-other[:P, P] / np.sqrt(np.diag(other)[:P] * other[P, P]) - true) / step
-            squares += (2 if i == j else 1) * change**2
-    assert np.diff(ends).ravel() == pytest.approx(2 * 1.959964 * 1e-3 * np.sqrt(squares), rel=1e-2)
-    # Where noise is not small beside a variance, they are longer, and their sign is that of the coefficient.
-    rough, wide = (LeastSquares(moment()[0], plain_error(P + 1, 0.1**2, level=level)) for level in (0.95, 1 - 0.05 / 3))
-    loose = partial_correlations(rough, wide)[1]
-    assert np.all(np.diff(loose) > np.diff(ends))
-    assert np.all((loose[:, 0] <= true) & (true <= loose[:, 1]))
-    assert partial_correlations(fitted(1.0), fitted(1.0))[1].tolist() == [[-1, 1]] * P
-
-
-def test_partial_correlations_are_open_where_three_answers_at_once_are():
-    """Between the noise that leaves one answer finite and the noise that leaves three so."""
-    between = 0
-    for sd in np.linspace(0.05, 0.3, 60):
-        fit = fitted(sd)
-        wider = LeastSquares(moment()[0], plain_error(P + 1, sd**2, level=1 - 0.05 / 3))
-        found, ends = partial_correlations(fit, wider)
-        assert np.all((ends[:, 0] <= found) & (found <= ends[:, 1]))  # and no NaN
-        between += fit.bounded and not wider.bounded
-    assert between > 0
 
 
 def test_several_contrasts_are_those_of_each_alone(monkeypatch):

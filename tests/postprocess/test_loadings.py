@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from eigenveil.postprocess.components import loading_errors
 from eigenveil.postprocess.entries import plain_error
-from eigenveil.postprocess.loadings import loading_errors
 
 
 def test_exact_ties_are_not_determined_and_bring_no_warning_of_numpy():

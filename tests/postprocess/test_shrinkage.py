@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
 
-from eigenveil.errors import InvalidDataError, InvalidParameterError
+from eigenveil.errors import InvalidDataError
 from eigenveil.mechanisms import MECHANISMS as MECHANISM_TABLE
 from eigenveil.postprocess import (
     Eigensystem,
     edge_quantile,
-    eigenvalue_intervals,
     project_psd,
     shrink,
     shrink_by_simulation,
@@ -85,24 +84,6 @@ def relative_errors(spectrum, mechanism, d, ratio, runs, factor=1.0):
     shrunk, raw = np.array(errors).T
     differences = (shrunk - raw) / raw.mean()
     return differences.mean(), differences.std(ddof=1) / np.sqrt(runs)
-
-
-def coverage(spectrum, mechanism, d, ratio, runs, factor=1.0):
-    values = SPECTRA[spectrum](d)
-    sd = sd_for(values, ratio)
-    generator = np.random.default_rng([d, runs, round(1000 * ratio)])
-    hits = np.zeros(3)
-    for _ in range(runs):
-        _, release = released(values, MECHANISMS[mechanism](d, sd), generator)
-        low, high = eigenvalue_intervals(
-            release, MECHANISMS[mechanism](d, factor * sd), n_components=3, generator=generator
-        ).T
-        hits += (low <= values[:3] + 1e-12) & (values[:3] <= high + 1e-12)
-    return hits / runs
-
-
-def slack(runs):
-    return 4 * np.sqrt(0.95 * 0.05 / runs)
 
 
 def test_projection_is_psd_nearer_and_idempotent():
@@ -304,25 +285,6 @@ def test_what_is_kept_of_a_clear_direction_is_its_variance(mechanism):
     assert abs(np.mean(apart[1.0])) < 0.0125 < -np.mean(apart[1.2])
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize(("spectrum", "ratio"), [("power", 0.01), ("tied", 0.3)])  # all of them in long runs
-def test_intervals_cover(mechanism, spectrum, ratio):
-    assert coverage(spectrum, mechanism, 6, ratio, 40).min() >= 0.95 - slack(40)
-
-
-def test_control_a_wrong_noise_scale_loses_coverage():
-    assert coverage("power", "gaussian", 6, 0.01, 40, factor=0.2)[0] < 0.95 - slack(40)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("spectrum", SPECTRA)
-@pytest.mark.parametrize("d", [3, 8, 30])
-@pytest.mark.parametrize("ratio", [0.01, 0.3, 3.0])
-def test_intervals_cover_in_long_runs(mechanism, spectrum, d, ratio):
-    assert coverage(spectrum, mechanism, d, ratio, 1000).min() >= 0.95 - slack(1000)
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("spectrum", SPECTRA)
@@ -333,23 +295,6 @@ def test_error_in_long_runs(mechanism, spectrum, d, ratio):
     assert mean <= 0.01 + 2 * error
 
 
-def test_intervals_are_narrower_than_the_spectral_norm_allows():
-    d, draw = 30, gaussian(30, 0.01)
-    _, release = released(SPECTRA["rank one"](d), draw, np.random.default_rng(5))
-    low, high = eigenvalue_intervals(release, draw, n_components=1)[0]
-    assert high - low < 0.8 * 2 * edge_quantile(d, 0.01**2)
-
-
-def test_intervals_hold_for_one_feature_and_for_all():
-    assert eigenvalue_intervals(np.array([[1.0]]), gaussian(1, 0.1)).shape == (1, 2)
-    _, release = released(SPECTRA["power"](6), gaussian(6, 0.01), np.random.default_rng(6))
-    ends = eigenvalue_intervals(release, gaussian(6, 0.01))
-    assert ends.shape == (6, 2)
-    assert (ends[:, 0] <= ends[:, 1]).all()
-    assert ends.min() >= 0
-    np.testing.assert_array_equal(eigenvalue_intervals(release, gaussian(6, 0.01)), ends)
-
-
 def test_bad_arguments_are_refused():
     draw = gaussian(2, 1.0)
     with refused(InvalidDataError):
@@ -358,12 +303,6 @@ def test_bad_arguments_are_refused():
         shrink_by_simulation(np.array([[1.0, np.nan], [np.nan, 1.0]]), several(draw))
     with refused(InvalidDataError):
         project_psd(np.array([[1.0, 2.0], [0.0, 1.0]]))
-    with refused(InvalidParameterError):
-        eigenvalue_intervals(np.eye(2), draw, level=1.0)
-    with refused(InvalidParameterError):
-        eigenvalue_intervals(np.eye(2), draw, draws=150)
-    with refused(InvalidParameterError):
-        eigenvalue_intervals(np.eye(2), draw, n_components=3)
 
 
 def test_the_nearest_decreasing_sequence_is_that_of_isotonic_regression():

@@ -7,7 +7,7 @@ from scipy.special import ndtr
 from eigenveil.errors import InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.additive import Tails
-from eigenveil.postprocess.simultaneous import adjusted_p_values, critical_value, sampling_error, sampling_root
+from eigenveil.postprocess.intervals import adjusted_p_values, critical_value, sampling_error, sampling_root
 from helpers import refused
 
 

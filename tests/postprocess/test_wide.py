@@ -12,7 +12,7 @@ from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.postprocess import ridge_from_covariance, shrink, spectrum
 from eigenveil.postprocess.entries import plain_error
 from eigenveil.postprocess.least_squares import LeastSquares
-from eigenveil.postprocess.multivariate import inverse
+from eigenveil.releases.multivariate import inverse
 from eigenveil.sampling import matrices as symmetric_module
 from eigenveil.sampling.matrices import mirror_upper, symmetric
 from eigenveil.sampling.randomness import secure_generator, seeded_generator

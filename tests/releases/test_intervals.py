@@ -9,8 +9,8 @@ from eigenveil import PrivateCovariance, PrivateRidge, Release, RowBound
 from eigenveil.display import LEGEND
 from eigenveil.errors import InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
+from eigenveil.postprocess.components import Rest, loading_errors
 from eigenveil.postprocess.entries import correlation_intervals, covariance_intervals, plain_error, sampling_variances
-from eigenveil.postprocess.loadings import Rest, loading_errors
 from eigenveil.releases.origin import ComponentsRequest
 from made_releases import drawn, with_origin
 

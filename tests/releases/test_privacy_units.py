@@ -83,7 +83,7 @@ def test_simulated_noise_is_the_error_of_the_reading(weight, norm, constant):
     found = np.std([one.matrix.row_matrix - truth for one in told], axis=0)
 
     def simulated():
-        return np.std([one.matrix.row_noise_draw(np.random.default_rng(seed)) for seed, one in enumerate(told)], axis=0)
+        return np.std([one.matrix.noise_draw(np.random.default_rng(seed)) for seed, one in enumerate(told)], axis=0)
 
     assert np.all(np.abs(found / simulated() - 1) < 0.3)  # the ratio of two such sds has an sd of .07
     if weight == "by_rows":  # control: what the error of the number of rows adds is seen

@@ -14,7 +14,7 @@ from eigenveil.display import for_readers, with_error
 from eigenveil.errors import InvalidParameterError
 from eigenveil.limits import CORRELATION, SIZE
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
-from eigenveil.releases.summarize import by_name
+from eigenveil.releases.summary import by_name
 from eigenveil.report import render_report, write_report
 from eigenveil.report.charts import Strip, _spread, ordered_features, strip_table
 from eigenveil.report.facts import read

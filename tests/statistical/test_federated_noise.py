@@ -53,6 +53,14 @@ def test_the_gaussian_sum_has_the_distribution_of_the_whole():
     assert not follows(fewer, scipy.stats.norm(scale=mechanism.off_diagonal_sd).cdf)
 
 
+@pytest.mark.parametrize("name", FEDERATED_MECHANISMS)
+def test_simulated_noise_is_that_of_all_sites(name):
+    mechanism = make(name, d=10)
+    drawn = beside(mechanism.simulated_noises(np.random.default_rng(0), 400))
+    assert drawn.std() == pytest.approx(mechanism.off_diagonal_sd, rel=0.03)
+    assert drawn.std() > 1.1 * mechanism.part.off_diagonal_sd  # the control: the noise of one data owner alone
+
+
 def test_the_number_beside_the_gaussian_matrix_has_its_distribution():
     mechanism = make("gaussian", d=1)
     generator, zero = secure_generator(), np.zeros((1, 1), np.int64)

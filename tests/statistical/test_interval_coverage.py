@@ -11,9 +11,9 @@ from scipy.special import ndtri
 
 from eigenveil import PrivateCovariance
 from eigenveil.mechanisms import MECHANISMS
+from eigenveil.postprocess.components import loading_errors
 from eigenveil.postprocess.entries import MatrixError, correlation_intervals, covariance_intervals, plain_error
 from eigenveil.postprocess.least_squares import LeastSquares
-from eigenveil.postprocess.loadings import loading_errors
 from helpers import scales
 from statistical.constants import EXACT_FACTOR, SIGMAS
 

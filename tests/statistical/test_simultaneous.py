@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess.entries import correlation_intervals, largest_correlation_error, plain_error
-from eigenveil.postprocess.simultaneous import adjusted_p_values, critical_value, sampling_error, sampling_root
+from eigenveil.postprocess.intervals import adjusted_p_values, critical_value, sampling_error, sampling_root
 
 D, N_ROWS, LEVEL = 6, 4000, 0.8
 PAIRS = np.triu_indices(D, 1)

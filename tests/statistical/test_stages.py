@@ -10,8 +10,6 @@ from eigenveil import PrivatePCA, RowBound, SecondMoments, gate
 from eigenveil.mechanisms.budget import Budget, BudgetShare, at_share, averaged
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.moments.sums import SumsByNorm
-from eigenveil.postprocess.intervals import eigenvalue_intervals
-from eigenveil.postprocess.preconditioning import best_preconditioner, pilot_spectrum
 from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import ALPHA, EXACT_FACTOR, SIGMAS
 
@@ -130,29 +128,3 @@ def test_moments_are_looked_at_by_the_same_distribution():
     noise = (seen.second_moment - np.eye(150) / 150)[np.triu_indices(150, 1)]
     assert variance_fits(noise, mechanism.off_diagonal_sd / 150)
     assert not variance_fits(noise, EXACT_FACTOR * mechanism.off_diagonal_sd / 150)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("sd", [0.02, 0.005])
-def test_intervals_hold_for_noise_that_is_mapped_back(sd):
-    truth, d = np.arange(1, 31) ** -1.5, 30
-
-    def noise(generator):
-        entries = generator.standard_normal((d, d))
-        return sd * (entries + entries.T) / np.sqrt(2)
-
-    held = []
-    for seed in range(60):
-        generator = np.random.default_rng(seed)
-        chosen = best_preconditioner(pilot_spectrum(np.diag(truth) + 3 * noise(generator), 3 * sd), 3, sd, sd)
-        if chosen is None:
-            continue
-        back = np.linalg.inv(chosen.matrix) * np.sqrt(chosen.squared_reach)
-
-        def draw(generator, back=back):
-            return back @ noise(generator) @ back
-
-        low, high = eigenvalue_intervals(np.diag(truth) + draw(generator), draw, n_components=3).T
-        held.append((low <= truth[:3]) & (truth[:3] <= high))
-    assert len(held) > 20
-    assert np.mean(held) > 0.93

@@ -10,8 +10,8 @@ from eigenveil import PrivatePCA, Release
 from eigenveil.errors import NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments.row_rule import RowRule
+from eigenveil.postprocess.components import simulated_noise
 from eigenveil.postprocess.noise_spectrum import edge_quantile
-from eigenveil.postprocess.variances import simulated_noise
 from eigenveil.releases.origin import ComponentsRequest, Origin
 
 UNIT = 2.0**-32
@@ -306,11 +306,8 @@ def test_rows_of_zeros_are_told_to_be_noise(delta):
 
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_wide_noise_that_is_not_alike_is_known_from_few_draws(monkeypatch):
+def test_wide_noise_that_is_not_alike_is_known_from_few_draws():
     """39 draws by the mechanism took a minute and a half at 3,000 features."""
-    from eigenveil.releases import spectrum
-
-    monkeypatch.setattr(spectrum, "_SIMULATED", 10)
     ranges, rng, fits = np.where(np.arange(60) < 3, 30.0, 1.0), np.random.default_rng(11), 30
     signal = rng.uniform(-1, 1, size=(20_000, 60)) * np.where(np.arange(60) < 2, 30.0, 0.0)
     nothing = [PrivatePCA(1, bounds=(-ranges, ranges), random_state=seed).fit(0 * signal[:500]) for seed in range(fits)]

@@ -165,7 +165,7 @@ class PrivateCovariance(PrivateEstimator):
     ) -> Summary:
         """Return tables of means, standard deviations and correlations, or of a regression, with their errors.
 
-        Parameters as in `eigenveil.releases.summarize.summarize`. Nothing is spent.
+        Parameters as in `eigenveil.releases.summary.summarize`. Nothing is spent.
         """
         check_is_fitted(self)
         return self.release_.summary(target, features, alpha=alpha, base=base)

@@ -36,7 +36,7 @@ from ..errors import (
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..mechanisms import MECHANISMS, CentralMechanism
 from ..numerics import FloatArray, one_blas_thread
-from ..postprocess.above_noise import ABOVE_NOISE
+from ..postprocess.noise_spectrum import ABOVE_NOISE
 from ..releases.origin import Request
 from ..releases.record import Release
 from ..sampling.matrix_bingham import haar_orthogonal

@@ -26,7 +26,7 @@ from ..errors import (
 from ..guarantee import TYPES_ASSUMPTION, Adjacency, Guarantee
 from ..mechanisms import CentralMechanism
 from ..moments.row_rule import STATISTICS, UNIT_WEIGHTS, RowRule
-from ..postprocess.above_noise import ABOVE_NOISE
+from ..postprocess.noise_spectrum import ABOVE_NOISE
 from ..releases.origin import ComponentsRequest
 from ..tables.base import Source
 from ..tables.schema import Schema, identifies

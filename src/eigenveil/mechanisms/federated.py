@@ -262,9 +262,9 @@ class FederatedMatrixLaplace(FederatedMechanism, MatrixLaplace):
         facts = super().noise_facts()
         return replace(facts, count_variance=facts.count_variance * self.n_draws)
 
-    def noise(self, generator: np.random.Generator, grid: float = 1.0) -> FloatArray:
-        """Return a quick float draw of the sum, for simulation alone."""
-        return np.asarray(np.sum([self.part.noise(generator, grid) for _ in range(self.n_draws)], axis=0))
+    def noises(self, generator: np.random.Generator, count: int, grid: float = 1.0) -> FloatArray:
+        """Return quick float draws of the sum, for simulation alone."""
+        return np.asarray(np.sum([self.part.noises(generator, count, grid) for _ in range(self.n_draws)], axis=0))
 
     def count_noise(self, grid: int, generator: np.random.Generator) -> int:
         """Return noise for a number of rows that is paid for, of all draws."""

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .above_noise import NoiseTest, SimulatedEdges, above_edges
     from .fantope import SparseComponents, fantope_components, screened_components
-    from .intervals import eigenvalue_intervals
-    from .noise_spectrum import NoiseDraw, edge_quantile
+    from .noise_spectrum import NoiseTest, above_edges, edge_quantile
     from .regression import RidgeFit, ridge_from_covariance
     from .shrinkage import Shrunk, project_psd, shrink, shrink_by_simulation
     from .spectrum import Eigensystem, sorted_eigh, top_components
@@ -19,15 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Eigensystem",
-    "NoiseDraw",
     "NoiseTest",
     "RidgeFit",
     "Shrunk",
-    "SimulatedEdges",
     "SparseComponents",
     "above_edges",
     "edge_quantile",
-    "eigenvalue_intervals",
     "fantope_components",
     "project_psd",
     "ridge_from_covariance",
@@ -40,14 +35,11 @@ __all__ = [
 
 _HOMES = {
     "Eigensystem": "spectrum",
-    "NoiseDraw": "noise_spectrum",
-    "NoiseTest": "above_noise",
+    "NoiseTest": "noise_spectrum",
     "RidgeFit": "regression",
     "Shrunk": "shrinkage",
-    "SimulatedEdges": "above_noise",
     "SparseComponents": "fantope",
     "edge_quantile": "noise_spectrum",
-    "eigenvalue_intervals": "intervals",
     "fantope_components": "fantope",
     "project_psd": "shrinkage",
     "ridge_from_covariance": "regression",
@@ -55,7 +47,7 @@ _HOMES = {
     "shrink": "shrinkage",
     "shrink_by_simulation": "shrinkage",
     "sorted_eigh": "spectrum",
-    "above_edges": "above_noise",
+    "above_edges": "noise_spectrum",
     "top_components": "spectrum",
 }
 

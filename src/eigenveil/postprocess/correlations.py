@@ -27,7 +27,7 @@ _SATURATED = 0.92
 
 @dataclass(frozen=True, eq=False)
 class SignCorrelation:
-    """What `correlation_from_signs` returns.
+    """Correlations estimated from a Kendall matrix, with what is known of their noise.
 
     Attributes
     ----------
@@ -65,17 +65,17 @@ class SignCorrelation:
 
     @property
     def kept(self) -> float:
-        """As in `UntiedShares`."""
+        """The factor from an error of the released diagonal to an error of a share."""
         return self.ties.kept
 
     @cached_property
     def noise_ratio(self) -> FloatArray:
-        """What to multiply noise of the Kendall matrix by, to have noise as large as that of `matrix`."""
+        """The factor from noise of the Kendall matrix to noise of `matrix`, entry by entry."""
         return self._ratio(self.matrix**2)
 
     @cached_property
     def cautious_ratio(self) -> FloatArray:
-        """The same for intervals: not smaller where it may be noise that made a correlation large.
+        """The noise ratio for intervals: not smaller where noise may have made a correlation large.
 
         The variance falls with the squared correlation, which noise raises: twice what that is at 0 is taken off.
         """
@@ -83,7 +83,7 @@ class SignCorrelation:
         return self._ratio(np.maximum(self.matrix**2 - raised, 0.0))
 
     def _ratio(self, squares: FloatArray) -> FloatArray:
-        """Return it by the variance of the sine of Gaussian noise, over the square of what its mean was divided by."""
+        """Return the ratio for squared correlations, from the variance of the sine of Gaussian noise."""
         if not self.noise_sd > 0:
             return np.zeros_like(squares)
         variance = ((1 - (1 - 2 * squares) * self.cosine**4) / 2 - squares * self.cosine**2) / self.cosine**2
@@ -91,14 +91,9 @@ class SignCorrelation:
         np.fill_diagonal(ratio, 0.0)
         return np.asarray(ratio)
 
-    @cached_property
-    def tie_slope(self) -> FloatArray:
-        """What an error of the diagonal of the Kendall matrix at i changes the correlation at (i, j) by."""
-        return self._share_slope * self.ties.kept
-
     @property
     def tie_shift(self) -> FloatArray:
-        """How much too large correlations are if it was noise that looked like ties, wherever it may have been."""
+        """The excess of correlations in the case that all apparent ties that may be noise are noise."""
         missing = np.maximum(1 - self.ties.shares, 0.0)
         seen = np.where(missing < DETERMINED_FROM * self.ties.sd, missing, 0.0)
         shift = -self._share_slope * seen[:, None]
@@ -113,8 +108,8 @@ class SignCorrelation:
         return np.asarray(slope)
 
     def noise(self, error: FloatArray) -> FloatArray:
-        """Return what errors of the Kendall matrix are in `matrix`, for intervals; nothing on the diagonal."""
-        by_ties = self.tie_slope * np.diagonal(error, axis1=-2, axis2=-1)[..., None]
+        """Turn errors of the Kendall matrix into errors of `matrix`, for intervals; 0 on the diagonal."""
+        by_ties = self._share_slope * self.ties.kept * np.diagonal(error, axis1=-2, axis2=-1)[..., None]
         found = error * self.cautious_ratio
         found += by_ties
         found += by_ties.swapaxes(-1, -2)
@@ -166,7 +161,7 @@ def correlation_from_signs(
 
 @dataclass(frozen=True, eq=False)
 class UntiedShares:
-    """What `untied_shares` returns.
+    """Estimated shares of comparisons without ties, one a feature.
 
     Attributes
     ----------
@@ -190,7 +185,7 @@ class UntiedShares:
 
     @property
     def weights(self) -> FloatArray:
-        """What to multiply signs by: one over the root of the share, less where the share is uncertain.
+        """Factors for signs: one over the root of the share, less where the share is uncertain.
 
         A Wiener filter: s^2 / (s^2 + u^2) of one over the root of s, for an uncertainty of u; 1 for a share of 1.
         """
@@ -247,7 +242,7 @@ def mean_cosine(angle: FloatArray, heaviness: float = 0.0) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Standardized:
-    """What `correlation_from_covariance` returns.
+    """Correlations estimated from a covariance, with the standard deviations that were divided by.
 
     Attributes
     ----------
@@ -265,7 +260,7 @@ class Standardized:
     undetermined: tuple[int, ...]
 
     def noise(self, error: FloatArray) -> FloatArray:
-        """Return what errors of the covariance are in `matrix`, to first order; nothing on the diagonal.
+        """Turn errors of the covariance into errors of `matrix`, to first order; 0 on the diagonal.
 
         Examples
         --------

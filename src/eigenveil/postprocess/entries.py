@@ -31,7 +31,7 @@ def block_of(matrix: FloatArray, positions: list[int]) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class MatrixError:
-    """What is known of the error of a released matrix M of d features, to first order in the noise.
+    """Second moments of the error of a released matrix M of d features, to first order in the noise.
 
     The noise of an entry is that of p_i' N p_j, less that of x_i x_j N_cc: p_i are rows of the map that brings the
     matrix that left back to M, x the mean in units of an appended constant c, zero where there is none.

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ..errors import InvalidDataError, InvalidParameterError, integer_between, positive_number
+from ..errors import InvalidParameterError, integer_between, positive_number
 from ..numerics import FloatArray
 from .shrinkage import released_matrix
 from .spectrum import sorted_eigh
@@ -23,7 +23,7 @@ IMBALANCE, FACTOR, REVIEW_EVERY = 5.0, 2.0, 5
 
 @dataclass(frozen=True, eq=False)
 class SparseComponents:
-    """What `fantope_components` returns.
+    """Sparse components and the state of the solver that found them.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class SparseComponents:
         |X - Y|_F/sqrt(k), and the change of Y in units of the release; both are at most `tol` on convergence.
     converged : bool
     dual, step : ndarray, float
-        The state from which a later call can start.
+        The scaled dual variable and the penalty of the splitting: step times dual certifies the objective.
     """
 
     components: FloatArray
@@ -69,7 +69,6 @@ def fantope_components(
     noise_sd: float | None = None,
     tol: float = 1e-4,
     max_iter: int = 500,
-    warm_start: SparseComponents | None = None,
 ) -> SparseComponents:
     """Maximize <S, X> - penalty |X|_1 over the Fantope {0 <= X <= I, tr X = k}, by ADMM.
 
@@ -87,8 +86,6 @@ def fantope_components(
         Tolerance on both residuals.
     max_iter : int
         A ConvergenceWarning is issued where it is reached.
-    warm_start : SparseComponents, optional
-        An earlier result of the same size, for a path of penalties.
 
     Examples
     --------
@@ -107,14 +104,8 @@ def fantope_components(
     max_iter = integer_between("max_iter", max_iter, 1)
     top = _largest(S, k, None, 0.01 * tol)
     scale = float(np.abs(top[0]).max()) or 1.0
-    if warm_start is None:
-        Y: FloatArray = top[1] @ top[1].T
-        U = np.zeros((p, p))
-        step = scale
-    else:
-        if warm_start.projection.shape != S.shape:
-            raise InvalidDataError(f"The warm start has {warm_start.projection.shape[0]} features instead of {p}.")
-        Y, U, step = warm_start.projection, warm_start.dual, warm_start.step
+    Y: FloatArray = top[1] @ top[1].T
+    U, step = np.zeros((p, p)), scale
     rank, start = k, None
     primal = dual = math.inf
     X, n_iter = Y, 0

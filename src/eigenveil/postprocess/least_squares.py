@@ -16,9 +16,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ..limits import CORRELATION
 from ..numerics import FloatArray
-from .correlations import DETERMINED_FROM
 from .entries import MatrixError, block_of
 from .spectrum import Eigensystem
 
@@ -188,7 +186,7 @@ class LeastSquares:
 
     @cached_property
     def resolved(self) -> NDArray[np.bool_]:
-        """Which directions are distinguishable from noise."""
+        """Mask of the directions that are distinguishable from noise."""
         return self._resolved(self._quantile)
 
     def _resolved(self, quantile: float) -> NDArray[np.bool_]:
@@ -237,11 +235,6 @@ class LeastSquares:
     @cached_property
     def _towards(self) -> FloatArray:
         return np.append(-self.coef, 1.0)
-
-    @cached_property
-    def _inverse(self) -> FloatArray:
-        """The inverse of M_xx along the directions in use."""
-        return np.asarray((self._used / self._score(self._in_use)[0]) @ self._used.T)
 
     def _score_variances(self, weights: FloatArray | None = None) -> FloatArray:
         """Return the variances of the noise of the score along sums of the directions in use; or along each of them.
@@ -342,7 +335,7 @@ class LeastSquares:
 
     @cached_property
     def _longer(self) -> tuple[float, float]:
-        """Return what coefficients of length B in hidden directions add to the noise: factors of B^2 and of B."""
+        """The factors of B^2 and of B in the noise that coefficients of length B in hidden directions add."""
         if self.resolved.all():
             return 0.0, 0.0
         of_target = self.error.product_column(self.n_features)[: self.n_features]
@@ -351,7 +344,7 @@ class LeastSquares:
 
     @cached_property
     def _counted(self) -> FloatArray:
-        """What an error of the number of rows takes from M, in the directions of the features."""
+        """The change of M by a relative error of the number of rows, in the directions of the features."""
         p, P = self.n_features, self.error.per_row
         assert P is not None
         return np.vstack([self._vectors.T @ P[:p, :p] @ self._vectors, P[p, :p] @ self._vectors])
@@ -396,7 +389,10 @@ class LeastSquares:
         S[:, :, 2] -= error.count_shared * traces
         turned = B.transpose(0, 2, 1)
         D = 1 / (slope**2 - q * a)
-        bounded = _below_one(q * S @ (turned @ (B / raw[:, None])))
+        products = q * S @ (turned @ (B / raw[:, None]))
+        finite = np.asarray(np.isfinite(products).all(axis=(1, 2)))
+        eigenvalues = np.linalg.eigvals(np.where(finite[:, None, None], products, 0.0))
+        bounded = finite & (np.real(eigenvalues).max(axis=1) < 1)
         system = np.where(bounded[:, None, None], np.eye(3) - q * S @ (turned @ (D[:, None] * B)), np.eye(3))
         inner = np.asarray(np.linalg.solve(system, q * S), np.float64)
         linear = slope * level - q * (a * of_target + _times(B, _times(S, B_target)))
@@ -548,76 +544,12 @@ class LeastSquares:
         return [feature for feature in range(self.n_features) if feature not in set(kept)]
 
     def of(self, features: list[int]) -> "LeastSquares":
-        """Return the same for some of the features."""
+        """Return least squares on some of the features."""
         columns = [*features, self.n_features]
         matrix, error = block_of(self._released, columns), self.error.of(columns)
         return LeastSquares(matrix, error, per_row=self.per_row, population=self.population)
 
 
-def _below_one(products: FloatArray) -> NDArray[np.bool_]:
-    """Return of which matrices all eigenvalues are below 1."""
-    finite = np.asarray(np.isfinite(products).all(axis=(1, 2)))
-    values = np.linalg.eigvals(np.where(finite[:, None, None], products, 0.0))
-    return np.asarray(finite & (np.real(values).max(axis=1) < 1))
-
-
 def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     """Return each matrix times its vector."""
     return np.asarray((matrices @ vectors[..., None])[..., 0])
-
-
-def partial_correlations(fit: LeastSquares, wider: LeastSquares) -> tuple[FloatArray, FloatArray]:
-    """Return the partial correlation of the target with every feature given all others, and intervals.
-
-    Parameters
-    ----------
-    fit : LeastSquares
-    wider : LeastSquares
-        The same with quantiles for three answers at once. Where the noise is more than a fifth of a variance, a partial
-        correlation is between the extremes that its coefficient and two residual variances allow.
-    """
-    p = fit.n_features
-    found, ends = np.zeros(p), np.tile(CORRELATION, (p, 1)).astype(np.float64)
-    if not fit.bounded:
-        return found, ends
-    error, inverse, towards = fit.error, fit._inverse, fit._towards
-    residual = fit._residual
-    intervals = [[one.interval for one in each.contrasts(np.eye(p))] for each in (fit, wider)]
-    noise = error.variance(np.outer(towards, towards))
-    for j in range(p):
-        # The feature beside all others has the variance 1/inverse_jj, along this vector.
-        own = np.append(inverse[:, j] / inverse[j, j], 0.0)
-        variance = 1 / float(inverse[j, j])
-        apart = error.variance(np.outer(own, own))
-        coef, interval = float(fit.coef[j]), intervals[1][j]
-        total = max(residual, 0.0) + coef**2 * variance
-        found[j] = r = float(np.clip(coef * math.sqrt(variance / total), -1.0, 1.0)) if total > 0 else 0.0
-        if variance > DETERMINED_FROM * math.sqrt(apart) and residual > DETERMINED_FROM * math.sqrt(noise):
-            # In units of the residual deviations of the feature and of the target beside all other features.
-            one, other = own / math.sqrt(variance), (towards + coef * own) / math.sqrt(total)
-            weights = (np.outer(one, other) + np.outer(other, one)) / 2
-            weights -= r / 2 * (np.outer(one, one) + np.outer(other, other))
-            square = fit._quantile**2 * error.variance(weights)
-            square += error.normal**2 * fit.per_row * fit.population * (1 - r**2) ** 2
-            ends[j] = np.clip([r - math.sqrt(square), r + math.sqrt(square)], *CORRELATION)
-            low, high = intervals[0][j]
-        elif not np.isfinite(interval).all():  # with quantiles for three answers the coefficient is not bounded
-            low, high = interval
-        else:
-            reach = wider._quantile * np.sqrt([apart, noise])
-            sizes = variance + reach[0] * np.array([-1, 1]), residual + reach[1] * np.array([-1, 1])
-            if wider.population:
-                sizes[0][:] *= 1 + wider.error.normal * math.sqrt(2 * fit.per_row) * np.array([-1, 1])
-                sizes[1][:] *= 1 + wider.error.normal * math.sqrt(2 * fit.per_row) * np.array([-1, 1])
-            low, high = interval
-            ratios = [
-                b * math.sqrt(max(v, 0.0)) / math.hypot(b * math.sqrt(max(v, 0.0)), math.sqrt(max(s, 0.0)) or 1e-300)
-                for b in (low, high)
-                for v in sizes[0]
-                for s in sizes[1]
-            ]
-            ends[j] = min(ratios), max(ratios)
-        # One answer to the question whether it is 0.
-        if low <= 0 <= high:
-            ends[j] = min(ends[j, 0], 0.0), max(ends[j, 1], 0.0)
-    return found, ends

@@ -23,7 +23,7 @@ MOST_RELATIVE_LOSS = 0.8
 
 @dataclass(frozen=True, eq=False)
 class PilotSpectrum:
-    """What a first release says of the spectrum.
+    """The spectrum as a first release shows it.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ _NO_NOISE = 2.0**-50
 
 @dataclass(frozen=True, eq=False)
 class RidgeFit:
-    """What `ridge_from_covariance` returns.
+    """A ridge regression of one column, with the evidence for it.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class _Ridge:
 
 
 def _feature_edge(error: MatrixError, p: int, excess: float) -> float:
-    """Return about what the largest eigenvalue of the noise of the features passes once in 20 times.
+    """Return an approximate 95 % bound on the largest eigenvalue of the noise of the features.
 
     The edge of noise that is the same in every basis, which for small blocks is too far out, times how much farther
     the noise reaches after its map.

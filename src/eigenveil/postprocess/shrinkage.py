@@ -29,7 +29,7 @@ _WORK, _ENOUGH_PAIRS, _MOST_PAIRS, _STEPS = 2000, 50, 100, 4
 
 @dataclass(frozen=True, eq=False)
 class Shrunk:
-    """What `shrink` returns; everything is sorted from the largest released eigenvalue down.
+    """A shrunk matrix by its eigenvalues; all are sorted from the largest released eigenvalue down.
 
     Attributes
     ----------

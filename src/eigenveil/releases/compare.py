@@ -55,7 +55,7 @@ class Comparison:
     angle_interval: NDArray[np.float64] | None = None
 
     def facts(self) -> dict[str, str]:
-        """Return what was found in words, by what it is about."""
+        """Return the comparison in words, by topic."""
         told = {}
         if self.affinity is not None:
             told["subspaces"] = f"{self.affinity:.1%} in common (100 % is the same)"
@@ -63,9 +63,11 @@ class Comparison:
             told["largest angle"] = f"{with_error(self.angle, self.angle_interval, ANGLE)} degrees"
         if self.cosines is not None:
             least = [None] * len(self.cosines) if self.cosines_by_noise is None else self.cosines_by_noise
-            told["components"] = "cosines " + ", ".join(
-                _cosine(*pair) for pair in zip(self.cosines, least, strict=True)
-            )
+            cosines = []
+            for value, one in zip(self.cosines, least, strict=True):
+                by_noise = "" if one is None else f" (noise alone: {f'{one:.3f} to 1' if one > 0 else 'any'})"
+                cosines.append(f"{value:.3f}{by_noise}")
+            told["components"] = f"cosines {', '.join(cosines)}"
         if self.distance is not None:
             told["matrices"] = f"{self.distance:.2g} standard deviations of the noise apart (about 1 is noise alone)"
         if self.together is not None:
@@ -73,15 +75,8 @@ class Comparison:
         return told
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the comparison as HTML for a notebook."""
         return notebook_table("Comparison", self.facts(), self.notes)
-
-
-def _cosine(value: float, least: float | None) -> str:
-    """Return a cosine, and which ones the noise on both releases alone leads to."""
-    if least is None:
-        return f"{value:.3f}"
-    return f"{value:.3f} (noise alone: {f'{least:.3f} to 1' if least > 0 else 'any'})"
 
 
 def compare(first: "Release", second: "Release") -> Comparison:
@@ -112,9 +107,18 @@ def compare(first: "Release", second: "Release") -> Comparison:
         overlaps = first.components @ second.components.T
         k = min(overlaps.shape)
         affinity = float(np.sum(overlaps**2) / k)
-        angle, ends = _largest_angle(first, second, overlaps)
-        if first.spectrum.ordered and second.spectrum.ordered:
-            cosines, least = np.abs(np.diag(overlaps))[:k], _cosines_by_noise(first, second, k)
+        angle = float(np.degrees(np.arccos(min(1.0, float(np.linalg.svd(overlaps, compute_uv=False)[-1])))))
+        errors = first.spectrum.loading_errors(_BOTH), second.spectrum.loading_errors(_BOTH)
+        ordered = first.spectrum.ordered and second.spectrum.ordered
+        if ordered:
+            cosines = np.abs(np.diag(overlaps))[:k]
+        if errors[0] is not None and errors[1] is not None:
+            # Each angle to the truth stays below its bound in 97.5 of 100 releases, and angles add up at most.
+            off = errors[0].subspace_bound + errors[1].subspace_bound
+            ends = np.clip([angle - off, angle + off], *ANGLE)
+            if ordered:
+                farthest = np.minimum(errors[0].angle_bound[:k] + errors[1].angle_bound[:k], 90.0)
+                least = np.where(farthest < 90, np.cos(np.radians(farthest)), 0.0)
     else:
         notes.append("The features were scaled differently, so components are not compared.")
     distance = _distance(first, second)
@@ -125,28 +129,6 @@ def compare(first: "Release", second: "Release") -> Comparison:
     if first.guarantee.unit is not second.guarantee.unit:
         notes.append("The releases have different privacy units, so their guarantees do not compose.")
     return Comparison(affinity, cosines, distance, together, tuple(notes), least, angle, ends)
-
-
-def _largest_angle(
-    first: "Release", second: "Release", overlaps: NDArray[np.float64]
-) -> tuple[float, NDArray[np.float64] | None]:
-    least = float(np.linalg.svd(overlaps, compute_uv=False)[-1])
-    angle = float(np.degrees(np.arccos(min(1.0, least))))
-    errors = [release.spectrum.loading_errors(_BOTH) for release in (first, second)]
-    if errors[0] is None or errors[1] is None:
-        return angle, None
-    # Each span is within its bound in 97.5 of 100 releases, and largest angles obey the triangle inequality.
-    off = errors[0].subspace_bound + errors[1].subspace_bound
-    return angle, np.clip([angle - off, angle + off], *ANGLE)
-
-
-def _cosines_by_noise(first: "Release", second: "Release", k: int) -> NDArray[np.float64] | None:
-    # Each angle to the truth stays below its bound in 97.5 of 100 releases, and the angle between both below the sum.
-    errors = [release.spectrum.loading_errors(_BOTH) for release in (first, second)]
-    if errors[0] is None or errors[1] is None:
-        return None
-    farthest = np.minimum(errors[0].angle_bound[:k] + errors[1].angle_bound[:k], 90.0)
-    return np.where(farthest < 90, np.cos(np.radians(farthest)), 0.0)
 
 
 def _distance(first: "Release", second: "Release") -> float | None:

@@ -103,7 +103,11 @@ def check_content(
     width = _check_shapes(integers, origin)
     origin.check(width - origin.centred)
     must(origin.parameters.get("n_features", width) == width, "the mechanism is about these features")
-    _check_units(unit, origin)
+    for name, one in unit.items():
+        must(SMALLEST**3 <= one <= LARGEST**3, "a unit is a number above 0")
+        if name not in MEANS:  # other units are those of the rows, or 1, but for the rounding of a mechanism
+            usual = origin.row_rule.unit_squared if name in IN_UNITS_OF_C else 1.0
+            must(abs(math.log2(one / usual)) <= _MOST_SHIFT, "a unit is that of the rows")
     must(
         guarantee.unit is origin.row_rule.unit or origin.model == "local", "the guarantee is about the unit of the rows"
     )
@@ -140,15 +144,6 @@ def _check_shapes(integers: Mapping[str, IntArray], origin: Origin) -> int:
             value = integers[name]
             must(np.array_equal(value, np.swapaxes(value, -1, -2)), "matrices are symmetric")
     return int(width)
-
-
-def _check_units(unit: Mapping[str, float], origin: Origin) -> None:
-    """Check that units are that of the rows, or 1, but for the rounding of a mechanism; that of a mean has any size."""
-    for name, one in unit.items():
-        must(SMALLEST**3 <= one <= LARGEST**3, "a unit is a number above 0")
-        if name not in MEANS:
-            usual = origin.row_rule.unit_squared if name in IN_UNITS_OF_C else 1.0
-            must(abs(math.log2(one / usual)) <= _MOST_SHIFT, "a unit is that of the rows")
 
 
 Content = tuple[dict[str, IntArray], dict[str, float], Guarantee, Origin]
@@ -197,7 +192,7 @@ def archive_bytes(header: Mapping[str, Any], integers: Mapping[str, IntArray]) -
 
 
 def read_release(source: Path, max_bytes: int = MAX_BYTES) -> Content:
-    """Return what a release file holds, or raise `ReleaseFileError`; warn of fields that only a later version knows."""
+    """Read a release file, or raise `ReleaseFileError`; warn of fields that only a later version knows."""
     found, unknown = read_archive(source, _checked, max_bytes)
     if unknown:
         fields, are = ("1 field", "is") if unknown == 1 else (f"{unknown} fields", "are")
@@ -206,7 +201,7 @@ def read_release(source: Path, max_bytes: int = MAX_BYTES) -> Content:
 
 
 def read_archive(source: Path, read: Callable[[Any, dict[str, bytes], Path], _Read], max_bytes: int) -> _Read:
-    """Return what `read` makes of the header and the members of a sealed archive, or raise `ReleaseFileError`."""
+    """Apply `read` to the header and the members of a sealed archive, or raise `ReleaseFileError`."""
     content = read_bounded(source, "The release file", ReleaseFileError, max_bytes)
     body, comment = content[:-_COMMENT_LENGTH], content[-_COMMENT_LENGTH:]
     if not comment.startswith(_DIGEST_PREFIX):
@@ -235,7 +230,7 @@ def _checked(header: dict[str, Any], members: dict[str, bytes], source: Path) ->
 
 
 def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> tuple[Content, int]:
-    """Return what a header and its members say, and how many fields of it this version does not know."""
+    """Return the content of a header and its members, and the number of fields that this version does not know."""
     found = header["format"]
     if type(found) is not int:
         raise ValueError("a format is a number")

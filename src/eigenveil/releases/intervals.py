@@ -31,9 +31,8 @@ from ..postprocess.entries import (
     sign_errors,
     sign_intervals,
 )
-from ..postprocess.holding import holding
+from ..postprocess.intervals import adjusted_p_values, critical_value, holding, sampling_error, sampling_root
 from ..postprocess.noise_spectrum import SIMULATION_SEED
-from ..postprocess.simultaneous import adjusted_p_values, critical_value, sampling_error, sampling_root
 from .matrix import MatrixView
 
 KINDS = ("data", "population")
@@ -64,7 +63,7 @@ class CorrelationTests:
 
     @property
     def rejected(self) -> NDArray[np.bool_]:
-        """Which correlations differ from 0: at most a share `fdr` of them is expected to be 0."""
+        """Mask of the correlations that differ from 0: at most a share `fdr` of them is expected to be 0."""
         return np.asarray(self.adjusted_p_values <= self.fdr)
 
 
@@ -120,7 +119,7 @@ class IntervalView:
 
     @property
     def legend(self) -> str:
-        """What ± and brackets mean; it says what intervals are for, unless for the rows as they are."""
+        """The meaning of ± and brackets, with the quantity that intervals are for unless it is the rows as they are."""
         return LEGEND if self.name == INTERVAL else f"{LEGEND} They are for {self.about}."
 
     def covariance(self, level: float = LEVEL, of: str = "data") -> FloatArray | None:

@@ -117,7 +117,7 @@ class MatrixView:
 
     @property
     def counted(self) -> str:
-        """What `n_rows` counts, in words."""
+        """The unit that `n_rows` counts, in words."""
         return self.origin.row_rule.unit.counted
 
     @cached_property
@@ -349,16 +349,8 @@ class MatrixView:
             sizes[list(self.origin.without_range)] = 0.0
         return np.asarray(sizes * (self.noise_unit * math.sqrt(mechanism.noise_facts().diagonal_variance)))
 
-    def row_noise_draw(self, generator: np.random.Generator, count: int | None = None) -> FloatArray:
-        """Return a fresh draw of the noise in `row_matrix`, at the released mean; or so many, quickly."""
-        mechanism = self.mechanism
-        if mechanism is None or not mechanism.adds_noise:
-            raise InvalidDataError("This release has no matrix with noise of a known distribution.")
-        noise = mechanism.simulated_noise(generator) if count is None else mechanism.simulated_noises(generator, count)
-        return self._about_the_mean(np.asarray(noise * self.noise_unit))
-
     def row_error_draw(self, generator: np.random.Generator) -> FloatArray:
-        """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
+        """Return a draw of the error of `row_matrix`: noise, and the error of a noisy number of rows."""
         if self._bordered is None or self.mechanism is None or not self.mechanism.adds_noise:
             raise InvalidDataError("This release has no matrix with noise of a known distribution.")
         return self._row_error(*self.mechanism.simulated_errors(generator))
@@ -378,7 +370,7 @@ class MatrixView:
 
     @cached_property
     def noise_facts(self) -> NoiseFacts | None:
-        """What is known in closed form of the noise that was added to the sum over the rows; None where nothing is."""
+        """Second moments of the noise that was added to the sum over the rows; None where there is no closed form."""
         # Where the number of rows is computed from the matrix, its noise is no linear map of that of the mechanism.
         mechanism = self.mechanism
         if mechanism is None or not (mechanism.adds_noise and mechanism.rotation_invariant) or self.counts_by_constant:
@@ -387,7 +379,7 @@ class MatrixView:
 
     @cached_property
     def noise_unit(self) -> float:
-        """What noise of the mechanism is multiplied by to be noise of the mean over the rows."""
+        """Factor from noise of the mechanism to noise of the mean over the rows."""
         return self.origin.row_rule.reach_squared / max(1, self.n_rows or 1) * self.units_per_weight
 
     def _rows_through_map(self, rows: FloatArray) -> FloatArray:
@@ -415,7 +407,7 @@ class MatrixView:
         return rows, back[-1] / self.origin.row_rule.constant_value
 
     def _about_the_mean(self, noise: FloatArray) -> FloatArray:
-        """Return what noise, or a stack of it, in a matrix with the constant's row and column is in `row_matrix`."""
+        """Return the noise of `row_matrix` that noise of the matrix with the constant's row and column leads to."""
         noise = self._mapped_back(noise)
         if not self._has_constant:
             return self._still(noise)
@@ -543,11 +535,15 @@ class MatrixView:
         return sd * (float(np.sqrt(squares.sum() / max(1, squares.size))) or 1.0)
 
     def noise_draw(self, generator: np.random.Generator, count: int | None = None) -> FloatArray:
-        """Return a fresh draw of the noise in `scaled_matrix`, at the released mean or correlations; or so many."""
-        return self._as_scaled(self.row_noise_draw(generator, count))
+        """Return a draw of the noise in `scaled_matrix`, at the released mean or correlations; or so many, quickly."""
+        mechanism = self.mechanism
+        if mechanism is None or not mechanism.adds_noise:
+            raise InvalidDataError("This release has no matrix with noise of a known distribution.")
+        noise = mechanism.simulated_noise(generator) if count is None else mechanism.simulated_noises(generator, count)
+        return self._as_scaled(self._about_the_mean(np.asarray(noise * self.noise_unit)))
 
     def error_draw(self, generator: np.random.Generator) -> FloatArray:
-        """Return such noise, and what the error of a noisy number of rows adds to it, at the released matrix."""
+        """Return a draw of the error of `scaled_matrix`: noise, and the error of a noisy number of rows."""
         return self._as_scaled(self.row_error_draw(generator))
 
     def moment_draws(self, generator: np.random.Generator, count: int) -> FloatArray:
@@ -561,9 +557,9 @@ class MatrixView:
         mapped = self._has_constant or bool(self.origin.without_range) or self.inverse_map is not None
         return mapped or self.divisors is not None
 
-    @property
+    @cached_property
     def mapped_by_mean(self) -> bool:
-        """Whether it is that of the mean alone, so that BB' = c(I + ll') for the `lever` l, up to still features."""
+        """Whether B is the map of a subtracted mean alone: BB' = c(I + ll') for the `lever` l, up to still features."""
         return self.inverse_map is None and self._one_scale
 
     def through_noise_map(self, rows: FloatArray) -> FloatArray:
@@ -574,11 +570,6 @@ class MatrixView:
         if self.of_correlation:
             return np.asarray(noise * self.signs.noise_ratio) if self.of_signs else self.standardized.noise(noise)
         return noise if self.divisors is None else noise / np.outer(self.divisors, self.divisors)
-
-    @property
-    def without_signal(self) -> float:
-        """The eigenvalues that `scaled_matrix` would have without signal and noise: 1 for correlations, else 0."""
-        return 1.0 if self.of_correlation else 0.0
 
     @cached_property
     def system(self) -> Eigensystem:
@@ -643,21 +634,13 @@ class MatrixView:
 
     @cached_property
     def noise_sizes(self) -> FloatArray:
-        """Eigenvalues of BB' of the map of noise, ascending: how large it is along directions; not for correlations."""
-        if self._one_scale:
-            return self.row_noise_sizes / (1.0 if self.divisors is None else float(self.divisors[0]) ** 2)
-        return self._sizes_of(self.through_noise_map(np.eye(self.n_features)))
-
-    @cached_property
-    def row_noise_sizes(self) -> FloatArray:
-        """The same for `row_matrix`."""
-        if self.inverse_map is None:  # I + mm'/c^2
-            count = self.n_features - len(self.origin.without_range)
-            return np.append(np.ones(max(0, count - 1)), 1 + float(self.lever @ self.lever))
-        return self._sizes_of(self._rows_through_map(np.eye(self.n_features)))
-
-    def _sizes_of(self, mapping: FloatArray) -> FloatArray:
-        return np.asarray(np.linalg.eigvalsh(mapping @ mapping.T)[len(self.origin.without_range) :])
+        """Eigenvalues of BB' of the map of noise, ascending: its variance along directions; not for correlations."""
+        still = len(self.origin.without_range)
+        if self.mapped_by_mean:
+            sizes = np.append(np.ones(max(0, self.n_features - still - 1)), 1 + float(self.lever @ self.lever))
+            return sizes / (1.0 if self.divisors is None else float(self.divisors[0]) ** 2)
+        mapping = self.through_noise_map(np.eye(self.n_features))
+        return np.asarray(np.linalg.eigvalsh(mapping @ mapping.T)[still:])
 
     @cached_property
     def scaled_covariance(self) -> FloatArray:
@@ -666,7 +649,10 @@ class MatrixView:
         In the local model it is the unbiased estimate. For correlations it has a diagonal of ones.
         """
         if self.of_correlation:
-            return _unit_diagonal(self.estimate.covariance if self.has_known_noise else project_psd(self.scaled_matrix))
+            shrunk = self.estimate.covariance if self.has_known_noise else project_psd(self.scaled_matrix)
+            correlation = _scaled_to_ones(shrunk)
+            np.fill_diagonal(correlation, 1.0)
+            return correlation
         if self.has_known_noise:
             return self._still(self.estimate.covariance)
         return self.scaled_matrix if self.origin.model == "local" else project_psd(self.scaled_matrix)
@@ -696,9 +682,3 @@ def _scaled_to_ones(covariance: FloatArray) -> FloatArray:
     sizes[sizes == 0] = np.inf
     found = np.outer(sizes, sizes)
     return np.asarray(np.clip(np.divide(covariance, found, out=found), -1.0, 1.0, out=found))
-
-
-def _unit_diagonal(covariance: FloatArray) -> FloatArray:
-    correlation = _scaled_to_ones(covariance)
-    np.fill_diagonal(correlation, 1.0)
-    return correlation

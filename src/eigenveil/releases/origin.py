@@ -31,7 +31,7 @@ MOST_COUNT = 2**62
 
 @dataclass(frozen=True)
 class Request:
-    """What a release is for: by itself, the matrix or all directions.
+    """The purpose of a release: here the matrix, or all directions.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ Ranges: TypeAlias = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class Screening:
-    """Which features of a table were kept, by a noisy diagonal; the release is about these alone.
+    """The features of a table that were kept, by a noisy diagonal; the release is about these alone.
 
     Parameters
     ----------
@@ -309,17 +309,25 @@ class Origin:
         must(self.mean_sd is None or _number(self.mean_sd, 0.0), "mean_sd is a number")
         must(all(_whole(one, 0, n_features - 1) for one in self.without_range), "ranges are those of features")
         must(self.given_norm_bound is None or _number(self.given_norm_bound, 0.0), "given_norm_bound is a number")
-        must(_are_ranges(self.given_bounds, n_features), "given_bounds has one range for every feature, or one for all")
+        ranges = self.given_bounds or ((0.0, 1.0),)
+        ordered = all(_number(low, -LARGEST) and _number(high, -LARGEST) and low < high for low, high in ranges)
+        ordered = ordered and (len(ranges) in (1, n_features))
+        must(ordered, "given_bounds has one range for every feature, or one for all")
         self.row_rule.check_sizes()
         self.row_rule.check_width(n_features)
         _check_request(self.request, n_features)
         if self.screening is not None:
             self.screening.check(n_features, names)
-        if self.collection is not None:
-            _check_collection(self.collection)
+        told = self.collection
+        if told is not None:
+            must(_text(told.fingerprint) and type(told.simulated) is bool, "a collection has a fingerprint")
+            must(all(map(_text, told.sites)), f"names of sites are {_TEXTS}")
+            must(isinstance(told.refused, Mapping), "refusals have names")
+            refused = told.refused.items()
+            must(all(_text(name) and _whole(one, 0, MOST_COUNT) for name, one in refused), "refusals are counted")
 
     def check_writable(self, n_features: int) -> None:
-        """Refuse what could not be written to a release file and read again; asked before anything is paid for."""
+        """Refuse an origin that no release file could hold; called before anything is paid for."""
         limit = HEADER_BYTES - _BESIDE_ORIGIN
         try:
             content = {"origin": self.to_dict()}
@@ -341,23 +349,27 @@ class Origin:
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         known = dict(vars(self))
-        for name in _GIVEN:  # left out where nothing was given, as in files from before they were recorded
+        for name in ("given_bounds", "given_norm_bound", "screening"):  # left out where there is none
             if known[name] is None:
                 del known[name]
-        if self.screening is None:  # files of most releases have no such field
-            del known["screening"]
-        else:
+        if self.screening is not None:
             known["screening"] = _lists(asdict(self.screening))
+        if self.given_bounds is not None:
+            known["given_bounds"] = [list(pair) for pair in self.given_bounds]
+        collection = None
+        if self.collection is not None:
+            collection = _lists(asdict(self.collection))
+            if not self.collection.sites:
+                del collection["sites"]
         return {
             **known,
-            **({} if self.given_bounds is None else {"given_bounds": [list(pair) for pair in self.given_bounds]}),
             "parameters": dict(self.parameters),
             "row_rule": self.row_rule.to_dict(),
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "request": self.request.to_dict(),
             "chosen_privately": list(self.chosen_privately),
             "without_range": list(self.without_range),
-            "collection": None if self.collection is None else _written(self.collection),
+            "collection": collection,
             "schema": None if self.schema is None else self.schema.to_dict(),
         }
 
@@ -373,37 +385,32 @@ class Origin:
         request = dict(known["request"])
         kind = REQUESTS[request.pop("kind")]
         request, more = _known(kind, request)
+        asked: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in request.items()
+        }
         row_rule, yet_more = _known(RowRule, known["row_rule"])
-        names, collection = known["feature_names"], known["collection"]
+        ranges, collection, screening = known.get("given_bounds"), known["collection"], known.get("screening")
+        if collection is not None:
+            collection = Collection(**{**collection, "sites": tuple(collection.get("sites", ()))})
+        if screening is not None:
+            screening = Screening(
+                screening["n_features"], tuple(screening["kept"]), _optional_tuple(screening["feature_names"])
+            )
         origin = cls(
             **{
                 **known,
                 "row_rule": RowRule(**row_rule),
-                "feature_names": None if names is None else tuple(names),
-                "request": kind(**_tuples(request)),
+                "feature_names": _optional_tuple(known["feature_names"]),
+                "request": kind(**asked),
                 "chosen_privately": tuple(known["chosen_privately"]),
                 "without_range": tuple(known.get("without_range", ())),
-                "given_bounds": _ranges(known.get("given_bounds")),
-                "collection": None if collection is None else _collection(collection),
+                "given_bounds": None if ranges is None else tuple((low, high) for low, high in ranges),
+                "collection": collection,
                 "schema": None if known.get("schema") is None else Schema.from_dict(known["schema"]),
-                "screening": _screening(known.get("screening")),
+                "screening": screening,
             }
         )
         return origin, unknown + more + yet_more
-
-
-_GIVEN = ("given_bounds", "given_norm_bound")
-
-
-def _ranges(pairs: Any) -> tuple[tuple[float, float], ...] | None:
-    return None if pairs is None else tuple((low, high) for low, high in pairs)
-
-
-def _are_ranges(ranges: Any, n_features: int) -> bool:
-    if ranges is None:
-        return True
-    ordered = all(_number(low, -LARGEST) and _number(high, -LARGEST) and low < high for low, high in ranges)
-    return ordered and len(ranges) in (1, n_features)
 
 
 def _known(record: type, content: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
@@ -413,28 +420,12 @@ def _known(record: type, content: Mapping[str, Any]) -> tuple[dict[str, Any], in
     return known, len(content) - len(known)
 
 
-def _written(collection: Collection) -> dict[str, Any]:
-    fields_of = {**asdict(collection), "sites": list(collection.sites)}
-    return fields_of if collection.sites else {name: fields_of[name] for name in fields_of if name != "sites"}
-
-
-def _tuples(content: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
+def _optional_tuple(values: Any) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values)
 
 
 def _lists(content: Mapping[str, Any]) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
-
-
-def _screening(content: Mapping[str, Any] | None) -> Screening | None:
-    if content is None:
-        return None
-    names = content["feature_names"]
-    return Screening(content["n_features"], tuple(content["kept"]), None if names is None else tuple(names))
-
-
-def _collection(content: Mapping[str, Any]) -> Collection:
-    return Collection(**{**content, "sites": tuple(content.get("sites", ()))})
 
 
 # What a file may say.
@@ -455,14 +446,6 @@ def must(holds: bool, rule: str) -> None:
     """Raise `ValueError` where a rule of the format does not hold."""
     if not holds:
         raise ValueError(rule)
-
-
-def _check_collection(collection: Collection) -> None:
-    must(_text(collection.fingerprint) and type(collection.simulated) is bool, "a collection has a fingerprint")
-    must(all(map(_text, collection.sites)), f"names of sites are {_TEXTS}")
-    must(isinstance(collection.refused, Mapping), "refusals have names")
-    counts = collection.refused.items()
-    must(all(_text(name) and _whole(one, 0, MOST_COUNT) for name, one in counts), "refusals are counted")
 
 
 def _check_request(request: Request, d: int) -> None:

@@ -21,7 +21,6 @@ from ..files import given_path, whole_file
 from ..guarantee import Guarantee
 from ..mechanisms.base import Mechanism
 from ..numerics import FloatArray, IntArray
-from ..postprocess.multivariate import CanonicalCorrelations, Factors
 from . import export, multivariate, synthetic
 from .compare import Comparison, compare
 from .file import MAX_BYTES, read_release, release_bytes
@@ -30,8 +29,7 @@ from .matrix import Columns, MatrixView
 from .origin import Origin
 from .regression import Regression, regress, requested
 from .spectrum import SpectrumView
-from .summarize import summarize
-from .summary import Summary
+from .summary import Summary, summarize
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +59,11 @@ class Release:
 
     def __post_init__(self) -> None:
         integers = {name: np.asarray(value, dtype=np.int64) for name, value in self.integers.items()}
-        # A view would keep the array that it was cut from, where more may stand than what leaves.
-        integers = {name: (value.copy() if _shows_less(value) else value).view() for name, value in integers.items()}
-        for value in integers.values():
-            value.flags.writeable = False
+        for name, value in integers.items():
+            # A view would keep the array that it was cut from, where more may stand than what leaves.
+            part = value.base is not None and getattr(value.base, "nbytes", None) != value.nbytes
+            integers[name] = (value.copy() if part else value).view()
+            integers[name].flags.writeable = False
         object.__setattr__(self, "integers", MappingProxyType(integers))
         object.__setattr__(self, "unit", MappingProxyType({name: float(one) for name, one in self.unit.items()}))
 
@@ -207,7 +206,7 @@ class Release:
         return self.spectrum.inverse_transform(projected)
 
     def pca(self, n_components: int | float | str | None = None, *, correlation: bool | None = None) -> "Release":
-        """Return the same release with other components; see `eigenveil.releases.multivariate.pca`."""
+        """Ask this release for other components; see `eigenveil.releases.multivariate.pca`."""
         return multivariate.pca(self, n_components, correlation=correlation)
 
     regress = regress
@@ -220,7 +219,7 @@ class Release:
         alpha: float | None = None,
         base: Mapping[str, str] | None = None,
     ) -> Summary:
-        """Return tables with the error of every number, to publish; see `eigenveil.releases.summarize.summarize`."""
+        """Return tables with the error of every number, to publish; see `eigenveil.releases.summary.summarize`."""
         return summarize(self, target, features, alpha=alpha, base=base)
 
     def whiten(self, X: Any) -> FloatArray:
@@ -235,11 +234,11 @@ class Release:
         """Return the linear discriminant analysis of one-hot labels; see `eigenveil.releases.multivariate.lda`."""
         return multivariate.lda(self, labels, features)
 
-    def cca(self, first: Columns, second: Columns) -> CanonicalCorrelations:
+    def cca(self, first: Columns, second: Columns) -> multivariate.CanonicalCorrelations:
         """Return the canonical correlations of two blocks of columns."""
         return multivariate.cca(self, first, second)
 
-    def factor_analysis(self, n_factors: int, *, tol: float = 1e-8, max_iter: int = 2000) -> Factors:
+    def factor_analysis(self, n_factors: int, *, tol: float = 1e-8, max_iter: int = 2000) -> multivariate.Factors:
         """Return the maximum-likelihood factor analysis, with loadings in the units of the features."""
         return multivariate.factor_analysis(self, n_factors, tol=tol, max_iter=max_iter)
 
@@ -286,11 +285,6 @@ class Release:
         return notebook_table("Release", facts, more=self.guarantee._repr_html_())
 
 
-def _shows_less(array: IntArray) -> bool:
-    """Return whether an array is only a part of its memory."""
-    return array.base is not None and getattr(array.base, "nbytes", None) != array.nbytes
-
-
 def load_release(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES) -> Release:
     """Read a release file; raise `ReleaseFileError` if it is damaged or was changed.
 
@@ -302,18 +296,13 @@ def load_release(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES) -> Re
         Larger files are refused. Reading takes a few times the size of the file in memory.
     """
     release = Release(*read_release(given_path(path), integer_between("max_bytes", max_bytes, 1)))
-    if not _makes_sense(release):
+    matrix = release.matrix
+    try:  # a file may contain anything: the released values must give finite numbers under their mechanism
+        found = [matrix.n_rows, matrix.unit_moment, *matrix.values.values()]
+        found += [] if matrix.mechanism is None else [matrix.mechanism.directions(matrix.values)]
+        makes_sense = all(one is None or bool(np.isfinite(one).all()) for one in found)
+    except (LookupError, TypeError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+        makes_sense = False
+    if not makes_sense:
         raise ReleaseFileError(f"The release file {path} does not follow the format.")
     return release
-
-
-def _makes_sense(release: Release) -> bool:
-    """Return whether the released values give finite numbers under their mechanism: a file may contain anything."""
-    matrix = release.matrix
-    values, mechanism = matrix.values, matrix.mechanism
-    try:
-        found = [matrix.n_rows, matrix.unit_moment, *values.values()]
-        found += [] if mechanism is None else [mechanism.directions(values)]
-        return all(one is None or bool(np.isfinite(one).all()) for one in found)
-    except (LookupError, TypeError, ValueError, ArithmeticError, np.linalg.LinAlgError):
-        return False

@@ -19,11 +19,11 @@ from ..errors import (
     quoted,
     warn_caller,
 )
-from ..limits import ANY, CORRELATION, SHARE
+from ..limits import ANY, SHARE
 from ..numerics import FloatArray
 from ..postprocess.entries import block_of
-from ..postprocess.holding import holding
-from ..postprocess.least_squares import Estimate, LeastSquares, partial_correlations
+from ..postprocess.intervals import holding
+from ..postprocess.least_squares import Estimate, LeastSquares
 from ..postprocess.regression import RidgeFit, ridge_from_covariance, shrunk_mean
 from ..postprocess.spectrum import threads_for
 from .intervals import LEVEL
@@ -52,7 +52,6 @@ class _Inference:
     """
 
     fit: LeastSquares
-    wider: LeastSquares
     known: list[int]
     scale: FloatArray
     shift: FloatArray
@@ -120,7 +119,7 @@ class Regression:
 
     @property
     def of(self) -> str:
-        """What the intervals are for: "data" or "population"."""
+        """The target of the intervals: "data" or "population"."""
         return self._question.of
 
     @property
@@ -176,7 +175,7 @@ class Regression:
 
     @property
     def sampling_error(self) -> FloatArray:
-        """The same for sampling the rows from a population."""
+        """Standard errors of the least-squares coefficients for sampling the rows; infinite where not determined."""
         return np.array([one.sampling_error for one in self._each])
 
     @property
@@ -213,7 +212,7 @@ class Regression:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was assumed and what was left out, in sentences."""
+        """Assumptions, and features that were left out, in sentences."""
         return self._fewer[2]
 
     @cached_property
@@ -253,22 +252,6 @@ class Regression:
         if self._inference is None or len(self._inference.known) < len(x):
             return Estimate(value, _OPEN.copy())
         return _about(value, self._inference.fitted_mean(x))
-
-    def partial_correlations(self) -> tuple[FloatArray, FloatArray]:
-        """Return the partial correlation of the target with every feature given all others, and intervals.
-
-        Returns
-        -------
-        correlations : ndarray of shape (len(features),)
-        intervals : ndarray of shape (len(features), 2)
-            [-1, 1] where the noise leaves them open.
-        """
-        p = len(self.features)
-        found, ends = np.zeros(p), np.tile(np.array(CORRELATION), (p, 1))
-        if self._inference is not None:
-            known = self._inference.known
-            found[known], ends[known] = partial_correlations(self._inference.fit, self._inference.wider)
-        return found, ends
 
     def _by_feature(self, what: str, given: Weights, otherwise: float | None) -> FloatArray:
         if isinstance(given, Mapping):
@@ -449,14 +432,9 @@ class _Question:
         matrix = block_of(release.matrix.row_matrix, columns)
         level = 1 - (1 - self.level) / (1 + (self.chosen or 0))
         per_row, population = release.intervals.sampled(level, "population"), self.of == "population"
-
-        def of_level(one: float) -> LeastSquares:
-            error = release.intervals.row_matrix_error(one).of(columns)
-            return LeastSquares(matrix, error, per_row=per_row, population=population)
-
+        error = release.intervals.row_matrix_error(level).of(columns)
         return _Inference(
-            of_level(level),
-            of_level(1 - (1 - level) / 3),
+            LeastSquares(matrix, error, per_row=per_row, population=population),
             known,
             release.matrix.row_scale[columns],
             _shift(release)[columns],
@@ -533,7 +511,7 @@ def _fewer_features(
 
 
 def _notes(question: _Question, found: Regression) -> tuple[str, ...]:
-    """Return what was assumed, in sentences."""
+    """Return the assumptions of a regression, in sentences."""
     notes, inference, names = [], question.inference, question.names
     assert inference is not None
     if found.alpha:
@@ -571,7 +549,7 @@ def _notes(question: _Question, found: Regression) -> tuple[str, ...]:
 
 
 def _notes_on_hidden(question: _Question, inference: _Inference, kept: list[int], hidden: list[int]) -> list[str]:
-    """Return for which coefficients of all features those of fewer features stand, in sentences."""
+    """Explain, in sentences, how coefficients on fewer features relate to those on all features."""
     known = [question.features[place] for place in inference.known]
     rows, columns = [known.index(one) for one in kept], [known.index(one) for one in hidden]
     matrix, scale = inference.fit.matrix, inference.scale

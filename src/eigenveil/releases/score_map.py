@@ -115,7 +115,7 @@ class ScoreGrid:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """How many groups, and cells along both directions."""
+        """Numbers of groups, and of cells along both directions."""
         return max(1, len(self.groups)), *self.bins
 
     @property
@@ -125,7 +125,7 @@ class ScoreGrid:
 
     @property
     def edges(self) -> tuple[FloatArray, FloatArray]:
-        """Where cells end along both directions, in the units of scores."""
+        """Ends of the cells along both directions, in the units of scores."""
         ends = [np.linspace(low, high, count + 1) for (low, high), count in zip(self.frame, self.bins, strict=True)]
         return ends[0] * self.unit, ends[1] * self.unit
 
@@ -160,7 +160,7 @@ class ScoreGrid:
 
 
 def adaptive_bins(n_units: float, noise_sd: float, n_groups: int = 1, width: float = 6.0) -> int:
-    """Return how many cells a side of a map should have, from public numbers alone.
+    """Return the number of cells a side that a map should have, from public numbers alone.
 
     The squared error of a histogram of cells of width h, in standard deviations of the scores, is h^2/12 times the
     integral of the squared slope of the density, plus what noise and sampling leave in every cell. The slope is that
@@ -241,7 +241,7 @@ class ScoreMap:
 
     @property
     def edges(self) -> tuple[FloatArray, FloatArray]:
-        """Where cells end along both directions. What lies beyond the map was counted in the cells at its border."""
+        """Ends of the cells along both directions. Scores beyond the map were counted in the cells at its border."""
         return self.grid.edges
 
     @property
@@ -275,7 +275,7 @@ class ScoreMap:
         return f"ScoreMap({' x '.join(map(str, self.integers.shape))} cells; {self.guarantee})"
 
     def facts(self) -> dict[str, Any]:
-        """Return what it is, in words."""
+        """Return the facts of the map, in words."""
         named = [name for name in self.groups if name]
         return {
             "directions": " and ".join(f"component {axis + 1}" for axis in self.grid.axes),

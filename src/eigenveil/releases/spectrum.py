@@ -6,7 +6,8 @@ docs/explanation/uncertainty.md has the formulas and the measured coverage.
 
 import math
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,33 +18,34 @@ from ..limits import CORRELATION
 from ..mechanisms.additive import AdditiveMechanism
 from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
-from ..postprocess.above_noise import (
-    NoiseTest,
-    SimulatedEdges,
-    above_edges,
-    edges_from_few_draws,
-    isotropic_edges,
-    levered_edges,
-)
-from ..postprocess.fantope import SparseComponents, screened_components
-from ..postprocess.intervals import eigenvalue_intervals
-from ..postprocess.loadings import LoadingErrors, Rest, largest_loading_error, loading_errors
-from ..postprocess.noise_spectrum import edge_quantile, mapped_reach, typical_edge
-from ..postprocess.simultaneous import critical_value, sampling_error, sampling_root
-from ..postprocess.spectrum import largest_eigenvalue, spectrum_beyond, threads_for
-from ..postprocess.variances import (
+from ..postprocess.components import (
     APPROXIMATE,
     ComponentNoise,
     ComponentVariances,
+    LoadingErrors,
+    Rest,
     drawn_along,
     isotropic_noise,
+    largest_loading_error,
     levered_noise,
+    loading_errors,
     mapped_noise,
     simulated_noise,
     simulated_trace_sd,
     simulation,
     variances_along,
 )
+from ..postprocess.fantope import SparseComponents, screened_components
+from ..postprocess.intervals import critical_value, sampling_error, sampling_root
+from ..postprocess.noise_spectrum import (
+    NoiseTest,
+    above_edges,
+    edges_from_few_draws,
+    isotropic_edges,
+    levered_edges,
+    simulated_edges,
+)
+from ..postprocess.spectrum import spectrum_beyond, threads_for
 from .intervals import LEVEL, IntervalView
 from .matrix import MatrixView, real_rows
 from .origin import ComponentsRequest, SparseRequest
@@ -56,29 +58,17 @@ _ESTIMATED_WHOLE, _MORE_VARIANCES = 100, 20
 _LOADINGS_OF_ALL, _MORE_LOADINGS = 1000, 5
 # What 95 of 100 standard normals are within.
 Z = 1.96
-# So rare that what is above it is above the edge for one in 20 too.
-_UNNOTICED = 0.001
 # Draws that estimate the mean size of noise whose distribution depends on the basis.
 _DRAWS = 3
-# Up to how many times as large noise may be in one direction as in all others, for closed edges of this level; by
-# experiment: tests/postprocess/test_above_noise.py.
-_EVEN, _ALPHA = 1.5, 0.05
-# The width from which the closed form of the reach of mapped noise is near enough; by experiment:
-# benchmarks/shrinkage.py.
-_REACH_FROM = 30
-# Closed edges of blocks of so many features are at most 1 + this over the number times too far; by experiment: ibid.
-_TOO_FAR = 1.3
 # A feature whose variance is within so many standard deviations of its noise may not vary at all.
 _FEATURE_SDS = 2.0
 _A_FEW = 20
 # Up to this width noise that is not alike in every basis is drawn by its own distribution, often enough for a quantile.
-_SIMULATED = 400
-# With few draws, the level 0.01 is used for a stated 0.05, which leaves room for simulation error.
-_TOO_MANY = 0.01
-
-
-def _farthest(size: int, excess: float) -> float:
-    return edge_quantile(size, 1.0, excess, _UNNOTICED)
+_SIMULATED, _MANY_DRAWS = 30, 99
+# Closed edges about a mean have this level where noise is up to so many times as large in one direction as in all
+# others. With more, and with few draws, the level 0.01 is used for a stated 0.05; by experiment:
+# tests/postprocess/test_above_noise.py.
+_EVEN, _ALPHA, _TOO_MANY = 1.5, 0.05, 0.01
 
 
 class SpectrumView:
@@ -132,13 +122,10 @@ class SpectrumView:
             return max(1, self.n_above_noise)
         if not isinstance(wanted, float):
             return most if wanted is None else wanted
-        return self._enough(wanted, most)
-
-    def _enough(self, share: float, most: int) -> int:
-        """Return the least number of components that capture a share of the total, by the variances along them."""
+        # The least number that captures this share of the total.
         along = self.leading_variances(most)
         captured = np.cumsum(self.eigenvalues) if along is None else along.totals
-        return min(int(np.searchsorted(self._shares(captured), share)) + 1, most)
+        return min(int(np.searchsorted(self._shares(captured), wanted)) + 1, most)
 
     @cached_property
     def sparse(self) -> SparseComponents:
@@ -179,13 +166,13 @@ class SpectrumView:
 
     @property
     def _noise_is_levered(self) -> bool:
-        """Whether it follows from the products of eigenvectors with the mean, so that few of them are needed."""
+        """Whether the noise follows from products of eigenvectors with the mean, so that few of these are needed."""
         matrix = self.matrix
         known = matrix.noise_facts is not None and not matrix.of_correlation
         return known and matrix.mapped_by_mean and not self.origin.without_range
 
     def _noise_along(self, leading: FloatArray, others: FloatArray | None, values: FloatArray) -> ComponentNoise:
-        """Return it with other directions; by default all eigenvectors beside `leading`, which are the first ones."""
+        """Return moments of the noise between `leading` and others; by default all other eigenvectors."""
         matrix = self.matrix
         facts, k = matrix.noise_facts, len(leading)
         if others is None and not self._noise_is_levered:
@@ -195,8 +182,14 @@ class SpectrumView:
             noise = simulated_noise(np.vstack([leading, others]), k, matrix.moment_draws)
             if matrix.of_signs:
                 shift = np.einsum("ki,ij,kj->k", leading, matrix.signs.tie_shift, leading)
-                noise = noise.shifted(shift)
-            return noise.scaled(self._noise_that_fits) if matrix.of_correlation else noise
+                noise = replace(noise, own=noise.own + np.outer(shift, shift))  # a shift which is there or is not
+            if not matrix.of_correlation:
+                return noise
+            # The share of the variance of noise that fits into correlations, which end at 1 however large it is.
+            seen = float(np.square(matrix.scaled_matrix - np.eye(matrix.n_features)).sum())
+            drawn = float(np.square(matrix.moment_draws(simulation(), 1)).sum())
+            fits = min(1.0, seen / max(drawn, np.finfo(float).tiny))
+            return replace(noise, cross=noise.cross * fits, own=noise.own * fits)
         unit = matrix.noise_unit
         beside, shared = facts.off_variance * unit**2, facts.shared_variance * unit**2
         if not matrix.noise_is_mapped:
@@ -213,16 +206,7 @@ class SpectrumView:
         n_rows = max(1, matrix.n_rows or 1)
         with_own = sizes * (facts.trace_with_count / facts.n_features * unit / n_rows)
         noise = noise.with_miscount(values, facts.count_variance / n_rows**2, with_own)
-        return noise.drifting(self._drift(leading))
-
-    @property
-    def _noise_that_fits(self) -> float:
-        """The share of the variance of the noise that fits into correlations, which end at 1 however large it is."""
-        matrix = self.matrix
-        d = matrix.n_features
-        seen = float(np.square(matrix.scaled_matrix - np.eye(d)).sum())
-        drawn = float(np.square(matrix.moment_draws(simulation(), 1)).sum())
-        return min(1.0, seen / max(drawn, np.finfo(float).tiny))
+        return replace(noise, drift=self._drift(leading))
 
     def _drift(self, rows: FloatArray | None) -> FloatArray:
         """Return the means of u'Nu for some directions: noise squared, of a mean that is subtracted, has one.
@@ -250,14 +234,6 @@ class SpectrumView:
             self._variances[count] = None if found is None else found.first(count)
         return self._variances[count]
 
-    def _counted_with(self, count: int) -> int:
-        """Return with how many directions they are estimated: some more, for eigenvalues that are nearly tied."""
-        matrix, request = self.matrix, self.origin.request
-        share = isinstance(request, ComponentsRequest) and isinstance(request.n_components, float)
-        if share or matrix.n_features <= _ESTIMATED_WHOLE:
-            return matrix.n_features
-        return count if matrix.n_features >= _WIDE else min(matrix.n_features, count + _MORE_VARIANCES)
-
     @cached_property
     def _variances(self) -> dict[int, ComponentVariances | None]:
         return {}
@@ -267,7 +243,12 @@ class SpectrumView:
         matrix = self.matrix
         if not matrix.has_known_noise:
             return None
-        count = self._counted_with(count)
+        request = self.origin.request
+        share = isinstance(request, ComponentsRequest) and isinstance(request.n_components, float)
+        if share or matrix.n_features <= _ESTIMATED_WHOLE:
+            count = matrix.n_features
+        elif matrix.n_features < _WIDE:  # some more, for eigenvalues that are nearly tied
+            count = min(matrix.n_features, count + _MORE_VARIANCES)
         if matrix.n_features < _WIDE or count > matrix.n_features // 50:
             values, rows, rest = matrix.system.values, matrix.system.rows(count), None
             others, weights = values[count:], np.ones(values.size - count)
@@ -341,13 +322,6 @@ class SpectrumView:
         released = self._released_variances
         return np.asarray(np.maximum(matrix.eigensystem[0], 0.0) if released is None else released)
 
-    def eigenvalue_interval(self, count: int) -> FloatArray | None:
-        """Return 95 % confidence intervals for the first `count` true eigenvalues, by simulation of the noise."""
-        matrix = self.matrix
-        if not matrix.has_known_noise:
-            return None
-        return eigenvalue_intervals(matrix.scaled_matrix, matrix.error_draw, n_components=count)
-
     # Variances along the components.
 
     @cached_property
@@ -362,8 +336,13 @@ class SpectrumView:
         k, released, hidden = len(self.components), self._released_variances, list(matrix.undetermined)
         if isinstance(self.origin.request, SparseRequest):
             found = self._variances_of_sparse(k)
+        elif released is None:
+            found = self.leading_variances(k)
         else:
-            found = self.leading_variances(k) if released is None else self._variances_of_drawn(released[:k])
+            mechanism = matrix.mechanism
+            reach = None if mechanism is None else mechanism.variance_reach(max(1, matrix.n_rows or 1))
+            unit = self.origin.row_rule.reach_squared * matrix.units_per_weight
+            found = None if reach is None else drawn_along(released[:k], reach * unit)
         if found is None or not hidden:
             return found
         return found.with_unknown(np.abs(self.components[:, hidden]).sum(axis=1), matrix.n_features)
@@ -371,14 +350,6 @@ class SpectrumView:
     @property
     def _with_intervals(self) -> ComponentVariances | None:
         return self._component_variances if self.matrix.has_matrix else None
-
-    def _variances_of_drawn(self, variances: FloatArray) -> ComponentVariances | None:
-        """Return released variances of directions with the known noise on each of them."""
-        matrix = self.matrix
-        reach = None if matrix.mechanism is None else matrix.mechanism.variance_reach(max(1, matrix.n_rows or 1))
-        if reach is None:
-            return None
-        return drawn_along(variances, reach * self.origin.row_rule.reach_squared * matrix.units_per_weight)
 
     def _variances_of_sparse(self, k: int) -> ComponentVariances | None:
         """Return variances along sparse directions, which follow the noise no more than eigenvectors do."""
@@ -434,18 +405,15 @@ class SpectrumView:
 
     @property
     def explained_variance_interval_kind(self) -> tuple[str, ...] | None:
-        """For each interval "exact distribution" or "approximate"; None without intervals."""
+        """The kind of each interval, "exact distribution" or "approximate"; None without intervals."""
         found = self._with_intervals
         return None if found is None else (found.kind,) * len(self.components)
 
     @property
     def captured_variance(self) -> float | None:
         """Variance along all components together; None if only a subspace was released."""
-        variances = self.explained_variance
-        if variances is None:
-            return None
-        found = self._component_variances
-        return float(variances.sum() if found is None else found.totals[-1])
+        running = self._running_variances
+        return None if running is None else float(running[-1])
 
     @property
     def captured_variance_interval(self) -> FloatArray | None:
@@ -456,8 +424,8 @@ class SpectrumView:
     @property
     def captured_variance_ratio(self) -> float | None:
         """Share of the total variance for all components together; None if only a subspace was released."""
-        captured = self.captured_variance
-        return None if captured is None else float(self._shares(np.array([captured]))[0])
+        running = self.running_ratio
+        return None if running is None else float(running[-1])
 
     def _shares(self, variances: FloatArray) -> FloatArray:
         total = self.total_variance
@@ -481,133 +449,88 @@ class SpectrumView:
     # Components and features against the noise.
 
     @cached_property
-    def _edge_level(self) -> float | None:
-        """The level of edges in closed form; None where they are simulated, or the noise is unknown.
-
-        They are there for noise of the same distribution in every basis, and where only that of a mean is added to it.
-        """
-        matrix = self.matrix
-        if matrix.noise_facts is None or matrix.of_correlation:
-            return None
-        if not matrix.noise_is_mapped:
-            return _ALPHA
-        sizes = matrix.noise_sizes
-        if not matrix.mapped_by_mean or sizes.size < _REACH_FROM:
-            return None
-        return _ALPHA if sizes[-1] <= _EVEN * sizes[0] else _TOO_MANY if sizes.size > _SIMULATED else None
-
-    def _closed_edges(self, rows: FloatArray) -> Iterable[float]:
-        """Return these edges beside none, one, two, ... of some eigenvectors."""
-        matrix, facts, level = self.matrix, self.matrix.noise_facts, self._edge_level
-        assert facts is not None
-        assert level is not None
-        left = matrix.n_features - len(self.origin.without_range)
-        sd, excess = math.sqrt(facts.off_variance) * matrix.noise_unit, facts.excess * left / facts.n_features
-        if not matrix.noise_is_mapped:
-            sharp = matrix.mechanism is not None and matrix.mechanism.sharp_trace
-            return isotropic_edges(left, sd, excess, sharp_trace=sharp)
-        least, most = matrix.noise_sizes[[0, -1]].tolist()
-        along = self._along_one(level, None) * least / most
-        return levered_edges(rows, matrix.lever, left, sd * least, along, excess, level)
-
-    @cached_property
     def noise_test(self) -> NoiseTest | None:
         """Test of which components are distinguishable from noise; None if the noise is unknown.
 
         Component k counts if the hypothesis "only noise beyond the first k - 1 components" is rejected. The probability
         of counting too many is at most 5 %. For correlations the null hypothesis is that no features are correlated.
         """
-        matrix = self.matrix
-        if self._edge_level is not None:
-            return self._tested_leading(self._closed_edges)
-        if matrix.has_known_noise and matrix.n_features <= _SIMULATED:
-            return self._tested(matrix.eigensystem[0], self._simulated_edges)
-        if matrix.has_known_noise:
-            noises, along_one = self._few_noises(), partial(self._along_one, _TOO_MANY)
-            return self._tested_leading(lambda rows: edges_from_few_draws(rows, noises, along_one, self._excess))
+        return self._tested(self.matrix.n_features)
+
+    def _tested(self, most: int) -> NoiseTest | None:
+        """Test the first eigenvalues: the few that are known already, and more of them only where these are above."""
+        matrix, edges = self.matrix, self._noise_edges
+        if edges is None:
+            return None
+        if matrix.system.is_whole:
+            values, rows = matrix.eigensystem
+        elif "leading" in vars(self):
+            values, rows = self.leading
+        else:
+            values, rows = matrix.system.leading(min(_A_FEW, matrix.n_features))
+        without_signal = 1.0 if matrix.of_correlation else 0.0
+        found = above_edges(values[:most], (without_signal + edge for edge in edges(rows)))
+        if found.count < values.size or values.size >= most:
+            return found
+        values, rows = matrix.eigensystem
+        return above_edges(values[:most], (without_signal + edge for edge in edges(rows)))
+
+    @cached_property
+    def _noise_edges(self) -> Callable[[FloatArray], Iterable[float]] | None:
+        """Function from leading eigenvectors to the edges of the noise beside none, one, two, ... of them."""
+        matrix, d = self.matrix, self.matrix.n_features
         if self.origin.model == "local" and matrix.noise_sd is not None:
             # Sums of many reports are close to Gaussian noise of the same size in every basis.
             of_sums = matrix.noise_sd
-            return self._tested_leading(lambda rows: isotropic_edges(matrix.n_features, of_sums))
-        return None
+            return lambda rows: isotropic_edges(d, of_sums)
+        if not matrix.has_known_noise:
+            return None
+        facts, generator = matrix.noise_facts, self.intervals.own_simulation
+        excess = 0.0 if facts is None else facts.excess
+        if facts is not None and not matrix.of_correlation:
+            sd, left = math.sqrt(facts.off_variance) * matrix.noise_unit, d - len(self.origin.without_range)
+            if not matrix.noise_is_mapped:
+                sharp = matrix.mechanism is not None and matrix.mechanism.sharp_trace
+                return lambda rows: isotropic_edges(d, sd, excess, sharp_trace=sharp)
+            if matrix.mapped_by_mean and left > _SIMULATED:
+                level = _ALPHA if matrix.noise_sizes[-1] <= _EVEN * matrix.noise_sizes[0] else _TOO_MANY
+                least, reach = float(matrix.noise_sizes[0]), self._reach_along(level)
+                share = excess * left / facts.n_features
+                return lambda rows: levered_edges(rows, matrix.lever, left, sd * least, reach * least, share, level)
+        if d <= _SIMULATED:
+            noises = matrix.noise_draw(generator, _MANY_DRAWS)
+            return lambda rows: simulated_edges(rows, noises)
+        few, along_one = list(matrix.moment_draws(generator, _DRAWS)), None
+        if not matrix.of_correlation:
+            mapping = matrix.through_noise_map(np.eye(d)) if matrix.noise_is_mapped else np.eye(d)
+            along_one = self._reach_along(_TOO_MANY) * (mapping @ mapping.T)
+        return lambda rows: edges_from_few_draws(rows, few, along_one, excess)
 
-    @cached_property
-    def _simulated_edges(self) -> SimulatedEdges:
-        matrix = self.matrix
-        return SimulatedEdges(matrix.eigensystem[1], matrix.noise_draw, generator=self.intervals.own_simulation)
+    def _reach_along(self, level: float) -> float:
+        """Return the level that noise of the mechanism passes along one direction with this probability.
 
-    def _tested(self, values: FloatArray, edges: Iterable[float]) -> NoiseTest:
-        usual = self.matrix.without_signal
-        raised = (usual + edge for edge in edges)
-        if self._edge_level is not None or self.origin.model == "local":
-            return above_edges(values, raised)
-        # Within what is sure of them, so that who needs no more than that never finds otherwise.
-        return above_edges(values, (float(np.clip(one, *self._edge_bounds(k))) for k, one in enumerate(raised)))
-
-    def _tested_leading(self, edges: Callable[[FloatArray], Iterable[float]]) -> NoiseTest:
-        """Compare the few eigenvalues that are known already, and all of them only where these are all above."""
-        values, rows = self._some_leading
-        found = self._tested(values, edges(rows))
-        if found.count < values.size or values.size == self.matrix.n_features:
-            return found
-        values, rows = self.matrix.eigensystem
-        return self._tested(values, edges(rows))
+        A direction that has most of the noise is one number, whose distribution is wider than that of an edge.
+        """
+        matrix, mechanism = self.matrix, self.matrix.mechanism
+        assert isinstance(mechanism, AdditiveMechanism)
+        facts = mechanism.noise_facts()
+        variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
+        return matrix.noise_unit * math.sqrt(variance) * mechanism.noise_quantiles(1 - 2 * level)[1]
 
     @property
     def n_above_noise(self) -> int:
         """Number of all components that are distinguishable from noise; see `noise_test`."""
-        if not self.matrix.system.is_whole:
-            _ = self.noise_test  # for which a few eigenvalues may do
-        count = self._count_above_noise(self.matrix.n_features)
-        if count is None:
+        if self.noise_test is None:
             raise InvalidParameterError(
                 "n_components='above_noise' needs a mechanism that adds noise of a known distribution to a matrix."
             )
-        return count
-
-    @property
-    def _excess(self) -> float:
-        return 0.0 if self.matrix.noise_facts is None else self.matrix.noise_facts.excess
-
-    @property
-    def _some_leading(self) -> tuple[FloatArray, FloatArray]:
-        """The largest eigenvalues that are known already, or a few of them, and their eigenvectors as rows."""
-        matrix = self.matrix
-        if matrix.system.is_whole:
-            return matrix.eigensystem
-        if "leading" in vars(self):
-            return self.leading
-        return matrix.system.leading(min(_A_FEW, matrix.n_features))
+        return self.noise_test.count
 
     @property
     def above_noise(self) -> NDArray[np.bool_] | None:
         """Whether each component is distinguishable from noise, by `noise_test`; None if the noise is unknown."""
-        count = self._count_above_noise(len(self.components))
-        return None if count is None else np.arange(len(self.components)) < count
-
-    def _along_one(self, alpha: float, without: FloatArray | None) -> float:
-        """Return what noise passes with probability alpha along its largest direction, or that beside some rows.
-
-        0 where it is as large along all. A direction that has most of the noise is one number, whose distribution is
-        wider than that of an edge.
-        """
-        matrix = self.matrix
-        mechanism = matrix.mechanism
-        alike = matrix.noise_facts is not None and not matrix.noise_is_mapped
-        if alike or matrix.of_correlation or not isinstance(mechanism, AdditiveMechanism):
-            return 0.0
-        facts = mechanism.noise_facts()
-        if without is None:
-            most = float(matrix.noise_sizes[-1])
-        else:
-            most = largest_eigenvalue(self._noise_products, without) if matrix.noise_is_mapped else 1.0
-        variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
-        return most * matrix.noise_unit * float(np.sqrt(variance)) * mechanism.noise_quantiles(1 - 2 * alpha)[1]
-
-    @cached_property
-    def _noise_products(self) -> FloatArray:
-        mapping = self.matrix.through_noise_map(np.eye(self.matrix.n_features))
-        return np.asarray(mapping @ mapping.T)
+        found = self._tested(len(self.components))
+        return None if found is None else np.arange(len(self.components)) < found.count
 
     @cached_property
     def features_below_noise(self) -> tuple[int, ...]:
@@ -629,9 +552,10 @@ class SpectrumView:
         chosen = isinstance(request, ComponentsRequest) and isinstance(request.n_components, int)
         # Who asks for all gets some that are noise, and correlations near 1 are what features have by themselves.
         needed = 1 if matrix.of_correlation or not chosen else len(values)
-        count = self._count_above_noise(needed) if matrix.has_known_noise else None
-        if count is None or count >= needed:
+        found = self._tested(needed) if matrix.has_known_noise else None
+        if found is None or found.count >= needed:
             return
+        count = found.count
         if count == 0:
             what = "No component is distinguishable from noise."
         else:
@@ -650,62 +574,6 @@ class SpectrumView:
             NoiseWarning,
         )
 
-    def _count_above_noise(self, most: int) -> int | None:
-        """Return how many of the first components `noise_test` counts; None if the noise is unknown.
-
-        Bounds on its edges tell nearly always; where they do not, it may have to simulate.
-        """
-        matrix = self.matrix
-        if "noise_test" in vars(self) or not matrix.has_known_noise or self.leading[0].size < most:
-            return None if self.noise_test is None else min(most, self.noise_test.count)
-        values, rows = self.leading
-        if self._edge_level is not None:
-            return above_edges(values[:most], self._closed_edges(rows[:most])).count
-        for k, value in enumerate(values[:most].tolist()):
-            least, farthest = self._edge_bounds(k)
-            if value <= least:
-                return k
-            if value > farthest:
-                continue
-            if matrix.n_features > _SIMULATED:
-                return None if self.noise_test is None else min(most, self.noise_test.count)
-            if not self._simulated_edges.are_passed(value - matrix.without_signal, k):
-                return k
-        return most
-
-    def _edge_bounds(self, k: int) -> tuple[float, float]:
-        """Bounds below and above the edge of `noise_test` beside k components, in closed form; else infinite."""
-        matrix = self.matrix
-        facts, usual, d = matrix.noise_facts, matrix.without_signal, matrix.n_features
-        left = d - len(self.origin.without_range) - k
-        if facts is None or left < 1:
-            return -np.inf, np.inf
-        unit, excess = math.sqrt(facts.off_variance) * matrix.noise_unit, facts.excess * left / facts.n_features
-        if matrix.of_signs:
-            ratios = matrix.signs.noise_ratio[~np.eye(d, dtype=bool)]
-            least, most = float(ratios.min()), float(ratios.max())
-            return usual + unit * least * typical_edge(left, 1.0), usual + unit * most * _farthest(left, excess)
-        if matrix.of_correlation:  # E less (Lambda R + R Lambda)/2, Lambda the diagonal of E, which is no larger than E
-            most = float(matrix.row_noise_sizes[-1] / np.min(matrix.standardized.sizes) ** 2)
-            return -np.inf, usual + unit * most * _farthest(left, excess) * (1 + self._largest)
-        sizes = matrix.noise_sizes
-        if k > 0 or left < _REACH_FROM:
-            # On any directions, the largest eigenvalue of B N B' is that of as large a block of N, times numbers
-            # between the least and the largest eigenvalue of B B'.
-            edge = edge_quantile(left, 1.0, excess)
-            return unit * float(sizes[0]) * edge / (1 + _TOO_FAR / left), unit * float(sizes[-1]) * edge
-        reach = unit * mapped_reach(sizes) / (2 * math.sqrt(left))
-        rare = reach * _farthest(left, excess)
-        return reach * typical_edge(left, 1.0), math.hypot(rare, self._along_one(_UNNOTICED, None))
-
-    @cached_property
-    def _largest(self) -> float:
-        """The largest eigenvalue; for `_edge_bounds`, which may be asked how many components there are."""
-        return float(self._some_leading[0][0])
-
-    def _few_noises(self) -> list[FloatArray]:
-        return list(self.matrix.moment_draws(self.intervals.own_simulation, _DRAWS))
-
     # Shares of the components in the total, whose own noise counts too.
 
     @property
@@ -717,17 +585,21 @@ class SpectrumView:
     @property
     def captured_variance_ratio_interval(self) -> FloatArray | None:
         """95 % confidence interval for the share of all components together; None if its error is unknown."""
-        share, ends = self.captured_variance_ratio, self.captured_variance_interval
-        return None if share is None or ends is None else self._share_interval(np.array([share]), ends[None])[0]
+        ends = self.running_ratio_interval
+        return None if ends is None else ends[-1]
 
     @property
     def running_ratio(self) -> FloatArray | None:
         """Cumulative shares of the first 1, 2, ... components; None if only a subspace was released."""
-        variances = self.explained_variance
+        running = self._running_variances
+        return None if running is None else self._shares(running)
+
+    @property
+    def _running_variances(self) -> FloatArray | None:
+        variances, found = self.explained_variance, self._component_variances
         if variances is None:
             return None
-        found = self._component_variances
-        return self._shares(np.cumsum(variances) if found is None else found.totals)
+        return np.cumsum(variances) if found is None else found.totals
 
     @property
     def running_ratio_interval(self) -> FloatArray | None:
@@ -741,23 +613,19 @@ class SpectrumView:
 
         Both errors mostly have the same sign, so their squares add up to too much rather than too little.
         """
-        total, reach = self.total_variance, Z * self._share_total_sd
+        total, sd, matrix = self.total_variance, self._total_sd, self.matrix
+        if self._released_variances is not None and matrix.mechanism is not None:
+            reach = matrix.mechanism.variance_reach(1)
+            if reach is not None:
+                # The total is a sum of variances along all directions that were drawn and of the rest, each with noise.
+                terms = matrix.values["quotients"].size
+                sd = float(np.sqrt(2 * terms) / np.log(20)) * reach * matrix.noise_unit
+        reach = Z * sd
         if total <= reach:
             return np.tile([0.0, 1.0], (len(shares), 1))
         off = np.abs(ends / total - shares[:, None])
         whole = np.hypot(off, shares[:, None] * reach / total)
         return np.asarray(np.clip(shares[:, None] + whole * np.array([-1.0, 1.0]), 0.0, 1.0))
-
-    @cached_property
-    def _share_total_sd(self) -> float:
-        """Standard deviation of the total that shares refer to."""
-        matrix, mechanism = self.matrix, self.matrix.mechanism
-        reach = None if self._released_variances is None or mechanism is None else mechanism.variance_reach(1)
-        if reach is None:
-            return self._total_sd
-        # The total is a sum of variances along all directions that were drawn and of the rest, each with noise.
-        terms = matrix.values["quotients"].size
-        return float(np.sqrt(2 * terms) / np.log(20)) * reach * matrix.noise_unit
 
     def warn_of_features(self) -> None:
         """Warn of features whose variance is not distinguishable from noise; uses released values only."""
@@ -800,34 +668,28 @@ class SpectrumView:
         errors, matrix = self.loading_errors(level, of), self.matrix
         if errors is None or matrix.n_features > _LOADINGS_OF_ALL:
             return None
+        generator, sampled = self.intervals.own_simulation, self.intervals.sampled(level, of)
+        root = sampling_root(matrix.scaled_covariance) if sampled else None
+
+        def drawn() -> FloatArray:
+            quick = self.intervals.quick_draws
+            noise = np.asarray(matrix.moment_draws(generator, 1)[0]) if quick else matrix.error_draw(generator)
+            return noise if root is None else noise + sampling_error(root, sampled, generator)
+
         bands = np.tile(CORRELATION, (*errors.standard_errors.shape, 1))
         known = ~errors.undetermined
         if known.any():
-            largest, draw = largest_loading_error(*matrix.eigensystem, errors), self._error_draw(level, of)
-            reach = critical_value(lambda: largest(draw()), level, matrix.n_features) * errors.standard_errors
+            largest = largest_loading_error(*matrix.eigensystem, errors)
+            reach = critical_value(lambda: largest(drawn()), level, matrix.n_features) * errors.standard_errors
             ends = np.stack([self.components - reach, self.components + reach], axis=-1)
             bands[known] = np.clip(ends, *CORRELATION)[known]
         return np.asarray(bands)
-
-    def _error_draw(self, level: float, of: str) -> Callable[[], FloatArray]:
-        """Return a function that draws errors of `scaled_matrix`: noise, and Gaussian sampling errors."""
-        matrix, generator, sampled = self.matrix, self.intervals.own_simulation, self.intervals.sampled(level, of)
-
-        def noise() -> FloatArray:
-            if self.intervals.quick_draws:
-                return np.asarray(matrix.moment_draws(generator, 1)[0])
-            return matrix.error_draw(generator)
-
-        if not sampled:
-            return noise
-        root = sampling_root(matrix.scaled_covariance)
-        return lambda: noise() + sampling_error(root, sampled, generator)
 
     # Use.
 
     @property
     def divisors(self) -> FloatArray:
-        """What `transform` divides projections by: ones, or where it whitens, `deviations`."""
+        """Divisors of projections in `transform`: ones, or where it whitens, `deviations`."""
         request = self.origin.request
         whitened = isinstance(request, ComponentsRequest) and request.whiten
         return self.deviations if whitened else np.ones(len(self.components))

@@ -117,7 +117,7 @@ def sample(release: "Release", n_rows: int, *, random_state: int | np.random.Gen
 def sample_table(
     release: "Release", n_rows: int, *, random_state: int | np.random.Generator | None = None
 ) -> dict[str, list[Any]]:
-    """Return such rows as the columns of a table: categories by their names, dates as text, None where missing."""
+    """Return synthetic rows as columns of a table: categories by their names, dates as text, None where missing."""
     rows = sample(release, n_rows, random_state=random_state)
     places = _declared_places(release)
     if not places:

@@ -15,7 +15,7 @@ from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request, SparseRequest
 from ..releases.record import Release
 from ..releases.regression import Regression
-from ..releases.summarize import noted, shown_names
+from ..releases.summary import noted, shown_names
 
 
 def notes_on(release: Release, n_components: int) -> Iterator[str]:

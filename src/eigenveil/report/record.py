@@ -24,7 +24,7 @@ from ..guarantee import Adjacency, Guarantee, Numerics, Unit, odds_factor
 from ..releases.file import MEANS
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
-from ..releases.summarize import shown_names
+from ..releases.summary import shown_names
 from .html import PRIORS, belief_range, budget, number, prior_odds
 
 NOT_IN_LEDGER = "not in the ledger"

@@ -1,17 +1,20 @@
-"""Second moments of noise in the basis of released directions, and intervals of variances along them.
+"""The errors of released components: variances along them, their angles, and standard errors of loadings.
 
 docs/explanation/uncertainty.md derives every formula.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import chdtri, stdtrit
 
 from ..limits import SIZE
 from ..numerics import FloatArray
-from .holding import holding
+from .entries import MatrixError
+from .intervals import holding
 from .noise_spectrum import SIMULATION_SEED, NoiseDraws, edge_quantile
 from .shrinkage import decreasing
 from .spectrum import threads_for
@@ -43,18 +46,6 @@ class ComponentNoise:
     own: FloatArray
     drift: FloatArray
     draws: int | None = None
-
-    def scaled(self, factor: float) -> "ComponentNoise":
-        """Return the moments of noise of so much of the variance."""
-        return replace(self, cross=self.cross * factor, own=self.own * factor)
-
-    def shifted(self, shift: FloatArray) -> "ComponentNoise":
-        """Return the moments with a shift of all n_ii together, which is there or is not."""
-        return replace(self, own=self.own + np.outer(shift, shift))
-
-    def drifting(self, drift: FloatArray) -> "ComponentNoise":
-        """Return the moments of noise with these means of n_ii."""
-        return replace(self, drift=drift)
 
     def with_miscount(self, values: FloatArray, variance: float, with_own: FloatArray) -> "ComponentNoise":
         """Return the moments with what an error of the number of rows adds.
@@ -115,7 +106,7 @@ def mapped_noise(
 
 
 def levered_noise(lever: FloatArray, k: int, off_variance: float, shared_variance: float) -> ComponentNoise:
-    """Return those of `mapped_noise` where BB' = I + ll', as about a mean, for the first k of some directions.
+    """Return the moments of B N B' where BB' = I + ll', as about a mean, for the first k of some directions.
 
     Parameters
     ----------
@@ -191,7 +182,7 @@ _Z_APPROXIMATE = 2.3
 
 @dataclass(frozen=True, eq=False)
 class ComponentVariances:
-    """What `variances_along` returns, for k directions in falling order.
+    """Variances along k directions in falling order, with their intervals.
 
     Attributes
     ----------
@@ -214,7 +205,7 @@ class ComponentVariances:
     kind: str
 
     def informed(self, expected: FloatArray) -> "ComponentVariances":
-        """Return the same with what is expected of the variances as the estimate, where the release does not speak.
+        """Return variances whose estimates are the expected ones, as far as the intervals allow.
 
         Where noise is large, unbiased estimates that end at 0 are too large on average. What a simulation expects
         along directions of these ranks is better, as long as it is within the interval.
@@ -232,12 +223,12 @@ class ComponentVariances:
         )
 
     def unknown(self, total: float) -> "ComponentVariances":
-        """Return the same with intervals that say nothing: from 0 to the total."""
+        """Return variances with the widest intervals: from 0 to the total."""
         ends = np.tile(np.array([0.0, total]), (self.estimate.size, 1))
         return replace(self, interval=ends, total_interval=ends)
 
     def first(self, k: int) -> "ComponentVariances":
-        """Return the same for the first k directions alone."""
+        """Return the variances along the first k directions alone."""
         return ComponentVariances(
             self.estimate[:k], self.interval[:k], self.totals[:k], self.total_interval[:k], self.kind
         )
@@ -321,7 +312,14 @@ def variances_along(
     push = 2 * noise.cross * inverse * counts
     squares = 4 * noise.cross**2 * inverse**2 * counts
     room = (noise.cross * counts).sum(axis=1) - np.diag(noise.cross)
-    reach = _Reach(excess, room)
+    # By free probability noise with an excess pushes 1/(1 - y)^2 times as far as Gaussian noise does, with
+    # y = excess B^2/(4 sum n_ij^2). At the edge of the noise y is as large as it can be.
+    largest = 2 * excess / (1 + 2 * excess + np.sqrt(1 + 8 * excess))
+
+    def factor(pushed: FloatArray, times: float = 1.0) -> FloatArray:
+        y = np.divide(excess * pushed**2, 4 * room, out=np.zeros_like(pushed), where=room > 0)
+        return np.asarray(1 / (1 - np.minimum(times * y, largest)) ** 2)
+
     z = _Z if exact else _Z_APPROXIMATE
     if noise.draws is not None:
         z *= float(stdtrit(noise.draws, 0.975)) / 1.96  # a quantile of Student's distribution
@@ -331,11 +329,12 @@ def variances_along(
     bias = push.sum(axis=1)
     after = np.arange(k + others.size) > np.arange(k)[:, None]
     side = np.where(np.arange(k) < d / 2, (push * after).sum(axis=1), (push * ~after).sum(axis=1))
-    spread = np.sqrt(np.diag(noise.own) + squares.sum(axis=1) + spare * bias**2) * reach.factor(side)
-    near, far = bias * reach.factor(side, 0.5), bias * reach.factor(side, 2.0)
+    spread = np.sqrt(np.diag(noise.own) + squares.sum(axis=1) + spare * bias**2) * factor(side)
+    near, far = bias * factor(side, 0.5), bias * factor(side, 2.0)
     if excess > 0:  # near the edge an eigenvalue may have been pushed as far as noise pushes any
         edges = np.sqrt(room / d) * edge_quantile(round(d), 1.0, excess)
-        far = np.where(reach.at_the_edge(side), np.sign(bias) * np.maximum(np.abs(far), edges), far)
+        at_the_edge = excess * side**2 * 2 >= 4 * room * largest  # y is known to a factor of 2
+        far = np.where(at_the_edge, np.sign(bias) * np.maximum(np.abs(far), edges), far)
     raised = values - noise.drift
     low = raised - np.maximum(near, far) - z * spread
     high = raised - np.minimum(near, far) + z * spread
@@ -343,7 +342,7 @@ def variances_along(
     # The first so many together: they do not push one another.
     first = np.tri(k, dtype=bool).T  # (i, c): whether direction i is among the first c + 1
     beyond = _beyond(push, k) * first
-    pushed = [(beyond * reach.factor(beyond.T, times).T).sum(axis=0) for times in (0.5, 1.0, 2.0)]
+    pushed = [(beyond * factor(beyond.T, times).T).sum(axis=0) for times in (0.5, 1.0, 2.0)]
     own = np.cumsum(np.cumsum(noise.own, axis=0), axis=1).diagonal()
     plain = beyond.sum(axis=0)
     growth = np.divide(pushed[1], plain, out=np.ones(k), where=plain > 0)
@@ -383,27 +382,173 @@ def drawn_along(variances: FloatArray, reach: float) -> ComponentVariances:
     return ComponentVariances(variances, each, totals, together, APPROXIMATE)
 
 
-class _Reach:
-    """By how much noise of an excess pushes more than Gaussian noise does: 1/(1 - y)^2, y = excess B^2/(4 sum n_ij^2).
-
-    By free probability; at the edge of the noise y is as large as it can be, `_largest`.
-    """
-
-    def __init__(self, excess: float, room: FloatArray) -> None:
-        self._excess, self._room = excess, room
-        self._largest = 2 * excess / (1 + 2 * excess + np.sqrt(1 + 8 * excess))
-
-    def at_the_edge(self, push: FloatArray) -> NDArray[np.bool_]:
-        """Return where the y of a push, which is known to a factor of 2, may be the largest there is."""
-        return np.asarray(self._excess * push**2 * 2 >= 4 * self._room * self._largest)
-
-    def factor(self, push: FloatArray, times: float = 1.0) -> FloatArray:
-        """Return the factor for a push by Gaussian noise, at so many times the y it leads to."""
-        y = np.divide(self._excess * push**2, 4 * self._room, out=np.zeros_like(push), where=self._room > 0)
-        return np.asarray(1 / (1 - np.minimum(times * y, self._largest)) ** 2)
-
-
 def _beyond(terms: FloatArray, k: int) -> FloatArray:
-    """Return, for direction i and the first c + 1 of them, the sum of its terms with all that are not among these."""
+    """Return entry (i, c): the sum of the terms of direction i with all directions beyond the first c + 1."""
     inside = np.cumsum(terms[:, :k], axis=1)
     return np.asarray(terms.sum(axis=1)[:, None] - inside)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Eigenvalues that were not computed: how many, their mean and their variance, computed from the matrix."""
+
+    count: int
+    mean: float
+    variance: float
+
+    @classmethod
+    def of(cls, matrix: FloatArray, values: FloatArray) -> "Rest | None":
+        """Summarize the eigenvalues of a matrix that are not among `values`; None where all are known."""
+        count = len(matrix) - len(values)
+        if count == 0:
+            return None
+        mean = (float(np.trace(matrix)) - float(values.sum())) / count
+        square = (float(np.sum(np.square(matrix))) - float(values @ values)) / count
+        return cls(count, mean, max(0.0, square - mean**2))
+
+    def mean_inverse_square(self, values: FloatArray) -> FloatArray:
+        """Return the mean of 1/(value - l)^2 over the rest, as if it were the semicircle of noise; infinite inside."""
+        z = values - self.mean
+        outside = z > 2 * math.sqrt(self.variance)
+        root = np.sqrt(np.where(outside, z**2 - 4 * self.variance, 1.0))
+        return np.where(outside, 1 / np.where(outside, root * (z + root) / 2, 1.0), np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class LoadingErrors:
+    """Errors of the directions of components, with one entry a component.
+
+    Attributes
+    ----------
+    angle : ndarray of shape (k,)
+        The angle to the true component that is to be expected, in degrees; 90 where it may be any.
+    angle_bound : ndarray of shape (k,)
+        What the angle stays below at the level asked for; 90 where the direction is not determined.
+    undetermined : ndarray of bool, shape (k,)
+        Whether the noise may have turned it into any direction: its eigenvalue is too near to another.
+    standard_errors : ndarray of shape (k, d)
+        Of the loadings; at most the root of what is left of 1.
+    subspace_bound : float
+        What the largest angle between the span of all k and that of the true ones stays below; ties among them do not
+        matter to it. 90 where the noise may have turned it out altogether.
+    """
+
+    angle: FloatArray
+    angle_bound: FloatArray
+    undetermined: NDArray[np.bool_]
+    standard_errors: FloatArray
+    subspace_bound: float
+
+
+def loading_errors(
+    values: FloatArray,
+    rows: FloatArray,
+    k: int,
+    error: MatrixError,
+    *,
+    level: float,
+    sampled: float = 0.0,
+    rest: Rest | None = None,
+) -> LoadingErrors:
+    """Return angles of the first k eigenvectors of M = A + N to those of A, with bounds, and errors of loadings.
+
+    Parameters
+    ----------
+    values, rows : ndarray of shape (m,), (m, d)
+        Eigenvalues of M, descending, and its eigenvectors as rows: all of them, or the largest, more than k.
+    k : int
+    error : MatrixError
+    level : float
+        Of the bounds.
+    sampled : float
+        As for `covariance_intervals`.
+    rest : Rest, optional
+        The eigenvalues that are not among `values`.
+
+    Notes
+    -----
+    To first order the true component i is off by N_ij/(l_i - l_j) along the released direction j, so the squared
+    tangent is a sum of w_j = var N_ij/(l_i - l_j)^2 times squares of normal numbers: its mean is the sum of w, and its
+    upper quantile that of a chi-square of the same mean and variance, to which the error of l_i adds. For
+    the largest eigenvalues over a bulk of noise this is the known limit, and no approximation for small noise.
+
+    Two eigenvalues that are the same without noise come out farther apart than g with probability
+    exp(-g^2/(8 var N_ij)): a component nearer than that to another, at the level asked for, may be any mix of them.
+
+    Examples
+    --------
+    >>> from eigenveil.postprocess.entries import plain_error
+    >>> errors = loading_errors(np.array([3.0, 1.0, 0.9]), np.eye(3), 3, plain_error(3, 0.01, level=0.95), level=0.95)
+    >>> errors.angle.round(1), errors.undetermined
+    (array([ 3.9, 90. , 90. ]), array([False,  True,  True]))
+    """
+    levers, (traces, own) = rows @ error.lever, error.traces_along(rows, k)
+    both = np.outer(levers[:k], levers)
+    across, along = traces + both, own + levers**2
+    variances = error.beside * (along[:k, None] * along + across**2 - 2 * both**2) + error.shared * traces**2
+    kept = np.maximum(values, 0.0)
+    variances = np.maximum(variances, 0.0) + sampled * np.outer(kept[:k], kept)
+    gaps = np.abs(values[:k, None] - values)
+    itself = np.arange(k)
+    gaps[itself, itself] = np.inf
+    with np.errstate(divide="ignore"):
+        w = variances / gaps**2
+    nearest = 1 / (8 * math.log(1 / (1 - level)))
+    tied = (w > nearest).any(axis=1)
+    others = np.zeros(k)  # for each of the rest, as large as their mean
+    if rest is not None:
+        size = (error.total - float(along.sum())) / rest.count
+        others = rest.mean_inverse_square(values[:k]) * (
+            error.beside * along[:k] * size + sampled * kept[:k] * max(rest.mean, 0.0)
+        )
+        tied |= ~(others <= nearest)
+    missing = 0 if rest is None else rest.count
+    # Of the span, what leaves it: the squared tangents add up to no less than the largest.
+    leaving = w[:, k:].ravel()
+    left, heavier = float(leaving.sum() + missing * others.sum()), (max(error.quantiles) / error.normal) ** 2
+    spread = float(np.square(leaving).sum() + missing * np.square(others).sum()) + error.common_size * left**2 / 2
+    bound_of_span = _upper(np.array(left), np.array(spread), level) * heavier if np.isfinite(left) else np.inf
+    torn = bool((leaving > nearest).any() or (others > nearest).any() or not bound_of_span < 1)
+    span = 90.0 if torn else float(np.degrees(np.arctan(np.sqrt(bound_of_span))))
+    w, others = np.where(tied[:, None], 0.0, w), np.where(tied, 0.0, others)
+    # The eigenvalue itself is off too, and with it all of its distances.
+    own = variances[itself, itself] + sampled * kept[:k] ** 2
+    apart = np.where(tied[:, None], np.inf, gaps)  # exact ties are 0 apart
+    moved = (w / apart).sum(axis=1) + missing * others / np.maximum(values[:k] - values[-1], np.finfo(float).tiny)
+    mean = w.sum(axis=1) + missing * others
+    square = np.square(w).sum(axis=1) + missing * others**2 + 2 * own * moved**2 + error.common_size * mean**2 / 2
+    bound = heavier * _upper(mean, square, level)
+    lost = tied | (bound >= 1)
+    turned = np.where(lost, 90.0, np.degrees(np.arctan(np.sqrt(mean))))
+    farthest = np.where(lost, 90.0, np.degrees(np.arctan(np.sqrt(bound))))
+    errors = np.sqrt(np.minimum(w @ rows**2 + others[:, None] * (1 - np.square(rows).sum(axis=0)), 1.0))
+    errors[lost] = np.sqrt(np.maximum(1.0 - rows[:k][lost] ** 2, 0.0))
+    return LoadingErrors(turned, farthest, lost, errors, span)
+
+
+def largest_loading_error(values: FloatArray, rows: FloatArray, errors: LoadingErrors) -> Callable[[FloatArray], float]:
+    """Return a function from an error of M to the largest error of a loading, in standard errors, to first order.
+
+    Parameters
+    ----------
+    values, rows
+        All eigenvalues and eigenvectors, as for `loading_errors`.
+    errors : LoadingErrors
+        Components that are not determined do not count.
+    """
+    known = np.flatnonzero(~errors.undetermined)
+    gaps = values[known, None] - values
+    gaps[np.arange(known.size), known] = np.inf
+    deviations = np.maximum(errors.standard_errors[known], np.finfo(float).tiny)
+
+    def largest(drawn: FloatArray) -> float:
+        moved = (rows[known] @ drawn @ rows.T / gaps) @ rows
+        return float(np.max(np.abs(moved) / deviations, initial=0.0))
+
+    return largest
+
+
+def _upper(mean: FloatArray, square: FloatArray, level: float) -> FloatArray:
+    """Return the upper quantile of a chi-square number with this mean and half of this variance."""
+    degrees = np.where(square > 0, mean**2 / np.maximum(square, np.finfo(float).tiny), 1.0)
+    return np.where(mean > 0, mean / degrees * chdtri(degrees, 1 - level), 0.0)
