@@ -13,9 +13,8 @@ from eigenveil.errors import InvalidParameterError
 from eigenveil.guarantee import odds_factor
 from eigenveil.releases.origin import ComponentsRequest, SparseRequest
 from eigenveil.report import Statement, render_report, report_record, write_report
-from eigenveil.report.html import PRIORS, belief_range
 from eigenveil.report.notebook import fit_html
-from eigenveil.report.record import Source, bounds_used
+from eigenveil.report.record import PRIORS, belief_range, read_record
 from eigenveil.tables.schema import Column
 from helpers import invoked, refused
 from made_releases import NAMES, drawn, local_release, table, with_origin
@@ -160,7 +159,7 @@ def test_ranges_of_the_caller_are_those_that_were_given(options, tmp_path):
     release = PrivatePCA(2, epsilon=2.0, bounds=bounds, **options).fit(FRAME).release_
     release = load_release(release.save(tmp_path / "a.npz"))
     assert ranges_of(release) == list(bounds.values())
-    assert bounds_used(release).ranges_source is Source.CALLER
+    assert read_record(release).bounds.ranges_source == "caller"
     text = answer(render_report(release), "6. Which ranges and clipping bounds were used?")
     assert "The ranges of the features were given by the caller." in text
     assert "\N{MINUS SIGN}17 to 20.25" in text
@@ -174,24 +173,27 @@ def test_one_range_for_all_is_one_sentence():
     assert release.origin.given_bounds == ((-15.0, 15.0),)
     assert ranges_of(release) == [(-15.0, 15.0)] * 6
     assert "All 6 features: \N{MINUS SIGN}15 to 15." in words(render_report(release))
-    clipping = bounds_used(release).clipping
-    assert [one.source for one in clipping] == [Source.COMPUTED]
+    clipping = read_record(release).bounds.clipping
+    assert [one.source for one in clipping] == ["computed"]
     assert "computed from the ranges" in words(render_report(release))
 
 
 def test_a_norm_bound_of_the_caller():
     release = PrivatePCA(2, epsilon=2.0, norm_bound=30.0, center=False).fit(FRAME).release_
-    bounds = bounds_used(release)
+    bounds = read_record(release).bounds
     assert (bounds.ranges, bounds.ranges_source) == ((), None)
-    assert [(one.value, one.source) for one in bounds.clipping] == [(30.0, Source.CALLER)]
-    assert bounds.given
+    assert [(one.value, one.source) for one in bounds.clipping] == [(30.0, "caller")]
+    assert (
+        "The ranges and bounds that were given were chosen without looking at the rows."
+        in report_record(release)["assumptions"]
+    )
     measured = PrivatePCA(2, epsilon=4.0, delta=1e-6, norm_bound=30.0).fit(FRAME).release_
     assert "mean" in measured.integers
-    first, second, *_ = bounds_used(measured).clipping  # and one of preconditioned rows
-    assert (first.value, first.source) == (30.0, Source.CALLER)
-    assert (second.value, second.source) == (measured.origin.row_rule.row_norm, Source.PRIVATE)
+    first, second, *_ = read_record(measured).bounds.clipping  # and one of preconditioned rows
+    assert (first.value, first.source) == (30.0, "caller")
+    assert (second.value, second.source) == (measured.origin.row_rule.row_norm, "private")
     spent = 1 - measured.origin.parameters["share"]
-    assert f"{100 * spent:.2g} % of the mechanism's budget" in second.in_words
+    assert f"{100 * spent:.2g} % of the mechanism's budget" in second.text
 
 
 def test_ranges_of_a_schema():
@@ -203,8 +205,8 @@ def test_ranges_of_a_schema():
     schema = Schema(columns, "the data office", "2026-01-31")
     frame = pd.DataFrame({"age": [30.0, 60.0] * 500, "sex": ["F", "M"] * 500, "born": ["1990-05-01"] * 1000})
     release = PrivateCovariance(epsilon=2.0, schema=schema).fit(frame).release_
-    bounds = bounds_used(release)
-    assert bounds.ranges_source is Source.SCHEMA
+    bounds = read_record(release).bounds
+    assert bounds.ranges_source == "schema"
     low, high = schema.bounds
     assert ranges_of(release) == [(0.0, 120.0), (0.0, 1.0), (0.0, 1.0), (low[3], high[3])]
     text = answer(render_report(release), "6. Which ranges and clipping bounds were used?")
@@ -218,8 +220,8 @@ def test_ranges_that_were_estimated_privately_state_their_share_of_the_budget(de
     rows = np.random.default_rng(0).normal(size=(60_000, 9)) * np.arange(1, 10) / 3 + 7
     release = PrivatePCA(2, epsilon=2.0, delta=delta).fit(rows).release_
     assert ("mean" in release.integers) == bool(delta)
-    bounds = bounds_used(release)
-    assert bounds.ranges_source is Source.PRIVATE
+    bounds = read_record(release).bounds
+    assert bounds.ranges_source == "private"
     # The middles and widths that were found are on a public grid: a power of two times 1 or the root of two.
     for one in bounds.ranges:
         steps = 2 * np.log2((one.high - one.low) / 2)
@@ -237,7 +239,10 @@ def test_ranges_that_were_estimated_privately_state_their_share_of_the_budget(de
         }
         assert "estimated privately with epsilon = 0.32 (16 % of the budget)" in text
         assert "estimated privately with epsilon = 0.2 (10 % of the budget)" in text
-    assert not bounds.given
+    assert (
+        "The ranges and bounds that were given were chosen without looking at the rows."
+        not in report_record(release)["assumptions"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -250,19 +255,10 @@ def test_ranges_that_were_estimated_privately_state_their_share_of_the_budget(de
 )
 def test_without_bounds_the_report_says_why(options, said):
     release = PrivatePCA(2, epsilon=4.0, **options).fit(FRAME.iloc[:400]).release_
-    bounds = bounds_used(release)
+    bounds = read_record(release).bounds
     assert (bounds.ranges, bounds.clipping) == ((), ())
-    assert said in bounds.ranges_in_words
+    assert said in bounds.ranges_text
     assert "No ranges and no clipping bounds were needed." in words(render_report(release))
-
-
-def test_files_without_the_record_of_bounds_say_so():
-    release = PrivatePCA(2, epsilon=2.0, bounds=(-15, 15)).fit(FRAME).release_
-    before = with_origin(release, given_bounds=None)
-    assert "does not record the ranges" in bounds_used(before).ranges_in_words
-    covariance = PrivateCovariance(epsilon=2.0, bounds=(-15, 15)).fit(FRAME).release_
-    np.testing.assert_allclose(ranges_of(with_origin(covariance, given_bounds=None)), [(-15.0, 15.0)] * 6)
-    assert "given_bounds" not in drawn().origin.to_dict()
 
 
 def test_bounds_in_a_file_are_checked(tmp_path):
@@ -274,8 +270,8 @@ def test_bounds_in_a_file_are_checked(tmp_path):
 
 
 def test_the_local_model_names_its_protocol(monkeypatch):
-    bounds = bounds_used(local_release(monkeypatch))
-    assert [(one.value, one.in_words) for one in bounds.clipping] == [(8.0, "given in the protocol")]
+    bounds = read_record(local_release(monkeypatch)).bounds
+    assert [(one.value, one.text) for one in bounds.clipping] == [(8.0, "given in the protocol")]
 
 
 # Is one row one person?
@@ -356,7 +352,7 @@ def test_the_total_has_what_the_ledger_lacks_and_says_what_it_cannot_know(tmp_pa
     assert spent["total"] == {"epsilon": 2.5, "delta": 0.0}
     assert spent["ledger"]["spent"] == {"epsilon": 1.5, "delta": 0.0}
     assert spent["over_limit"]
-    assert spent["not_in_ledger"] == ["this release"]
+    assert spent["not_in_ledger"] == ("this release",)
     assert [one["in_this_report"] for one in spent["entries"]] == [False, True]
     text = answer(render_report(release, ledger=ledger), "7. How much privacy budget was spent in total?")
     assert "Total known spend: epsilon = 2.5: epsilon = 1.5 in the ledger, the rest not in the ledger." in text
@@ -370,8 +366,8 @@ def test_the_total_has_what_the_ledger_lacks_and_says_what_it_cannot_know(tmp_pa
 def test_a_release_that_is_not_private_has_no_total():
     record = report_record(drawn("none"))
     assert record["spending"]["total"] is None
-    assert record["meaning"]["beliefs"] == []
-    assert record["assumptions"] == ["This release has no privacy guarantee, whatever is assumed."]
+    assert record["meaning"]["beliefs"] == ()
+    assert record["assumptions"] == ("This release has no privacy guarantee, whatever is assumed.",)
 
 
 # Notebooks.

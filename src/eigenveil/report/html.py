@@ -1,4 +1,4 @@
-"""The parts of a page: markup that escapes all text, parts of charts, cards, tables, the guarantee in words."""
+"""The parts of a page: markup that escapes all text, parts of charts, cards, tables."""
 
 import html
 import math
@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-
-from ..guarantee import Adjacency, Guarantee, chance, odds_factor
 
 _VOID = {"meta", "br"}
 
@@ -354,133 +352,3 @@ def table(
 def _kind(cell: Any) -> str | None:
     """Return the class of a number, which breaks between its words only."""
     return "number" if str(cell)[:1] in _BEGINS_A_NUMBER else None
-
-
-def budget(epsilon: float, delta: float) -> str:
-    """Return a budget in words."""
-    return f"epsilon = {epsilon:.6g}" + (f" and delta = {delta:.3g}" if delta else "")
-
-
-# Beyond this e^epsilon is above 100, and a bound on the odds alone rules out little.
-WEAK_EPSILON = 5.0
-PRIORS = (0.01, 0.1, 0.5, 0.9)
-
-
-def banner(guarantee: Guarantee) -> Html | None:
-    """Return the warning over a release that is not private."""
-    if guarantee.is_private:
-        return None
-    if guarantee.reproducible:
-        head, text = "Not private: seeded", "The noise of this release was drawn from a seed, for tests only. "
-        text += "Anyone who knows or guesses the seed can remove the noise. Do not publish it about real people."
-    else:
-        head, text = "Not private", "These values were released without any protection. Use them with public data only."
-    return element("div", element("strong", head), element("p", text), class_="banner", role="alert")
-
-
-def guarantee_section(guarantee: Guarantee) -> list[Html]:
-    """Return what a guarantee means for one person: in words, and as what an attacker can believe."""
-    words = [element("p", sentence) for sentence in guarantee.in_words()]
-    extra = []
-    if guarantee.claimed is not None:
-        extra.append(
-            f"The paper behind this mechanism states {budget(*guarantee.claimed)}. The noise gives "
-            f"{budget(guarantee.epsilon, guarantee.delta)}, and this report uses that value."
-        )
-    if guarantee.is_private and guarantee.weakness is None and guarantee.epsilon > WEAK_EPSILON:
-        extra.append("A factor this large is a weak guarantee: by itself it rules out little.")
-    text = element(
-        "div",
-        words,
-        [element("p", line) for line in extra],
-        element("p", f"Formal guarantee: {guarantee}.", class_="soft"),
-    )
-    if not guarantee.is_private:
-        return [element("p", "There is no limit to what can be learned about one person.", class_="lead broken"), text]
-    factor = element("span", odds_factor(guarantee.epsilon), class_="factor")
-    exception = f", except with {chance(guarantee.delta)}" if guarantee.delta > 0 else ""
-    line = element(
-        "p",
-        "This release changes the odds about one person by at most a factor of ",
-        factor,
-        f"{exception}.",
-        class_="lead",
-    )
-    rows = [
-        (
-            f"{prior_odds(prior)} ({100 * prior:.0f} %)",
-            *(f"{100 * end:.4g} %" for end in belief_range(prior, guarantee.epsilon)),
-        )
-        for prior in PRIORS
-    ]
-    low, high = belief_range(0.5, guarantee.epsilon)
-    claim = "data say A and not B" if guarantee.adjacency is Adjacency.REPLACE_ONE else "data are in the table"
-    caption = (
-        f"Suppose an attacker knows {guarantee.known_others}, and the attacker's prior odds are 1:1 (50 %) that one "
-        f"person's {claim}. After this release the attacker's belief is between {_percent(low, down=True)} and "
-        f"{_percent(high)}. Dot: belief before the release. Band: possible beliefs after it."
-    )
-    if guarantee.delta > 0:
-        caption += " The bands do not include the probability delta."
-    numbers = table("How much a belief can change", ("prior odds", "lowest belief", "highest belief"), rows)
-    picture = figure(_beliefs(guarantee.epsilon), caption, folded("These numbers as a table", numbers))
-    return [line, element("div", text, picture, class_="pair")]
-
-
-def prior_odds(prior: float) -> str:
-    """Return a probability as odds.
-
-    Examples
-    --------
-    >>> [prior_odds(prior) for prior in PRIORS]
-    ['1:99', '1:9', '1:1', '9:1']
-    """
-    ratio = prior / (1 - prior)
-    return f"{ratio:.3g}:1" if ratio >= 1 else f"1:{1 / ratio:.3g}"
-
-
-def _percent(belief: float, down: bool = False) -> str:
-    """Return a belief in percent, rounded away from the prior."""
-    scaled = 1000 * belief
-    return f"{(math.floor(scaled) if down else math.ceil(scaled)) / 10:g} %"
-
-
-def _beliefs(epsilon: float) -> Html:
-    """Draw how much a belief can change under a factor of e^epsilon on its odds."""
-    left, right, row, upper = 110, WIDTH - 22, 28, 24
-
-    def x(belief: float) -> float:
-        return left + (right - left) * belief
-
-    shapes = []
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        shapes.append(element("line", x1=x(tick), x2=x(tick), y1=upper, y2=upper + row * len(PRIORS), class_="grid"))
-        shapes.append(label(x(tick), 14, f"{100 * tick:.0f} %", "middle", "soft"))
-    shapes.append(label(left - 24, 14, "prior odds", "end", "soft"))
-    for line, prior in enumerate(PRIORS):
-        low, high = belief_range(prior, epsilon)
-        y = upper + row * line + row / 2
-        shapes.append(label(left - 12, y + 4, f"{prior_odds(prior)} ({100 * prior:.0f} %)", "end"))
-        shapes.append(
-            element("rect", x=x(low), y=y - 7, width=max(x(high) - x(low), 1.0), height=14, rx=7, class_="range")
-        )
-        shapes.append(element("circle", cx=x(prior), cy=y, r=4.5, class_="point"))
-    described = "; ".join(
-        f"prior odds of {prior_odds(prior)} become a belief between {100 * low:.2g} and {100 * high:.3g} %"
-        for prior in PRIORS
-        for low, high in [belief_range(prior, epsilon)]
-    )
-    return svg("beliefs", upper + row * len(PRIORS) + 4, "How much a belief can change", described + ".", shapes)
-
-
-def belief_range(prior: float, epsilon: float) -> tuple[float, float]:
-    """Return the least and the largest belief after a change of the odds by at most e^epsilon.
-
-    Examples
-    --------
-    >>> [round(end, 3) for end in belief_range(0.5, 1.0)]
-    [0.269, 0.731]
-    """
-    odds = math.log(prior / (1 - prior))
-    low, high = (0.5 * (1 + math.tanh((odds + shift) / 2)) for shift in (-epsilon, epsilon))
-    return low, high
