@@ -11,7 +11,7 @@ from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.releases.origin import Request, SparseRequest
 from eigenveil.report.facts import read
 from helpers import refused
-from made_releases import directions_by_hand, drawn, with_origin
+from made_releases import directions_by_hand, drawn
 
 pytest.importorskip("matplotlib", reason="plots are an extra")
 
@@ -114,14 +114,6 @@ def test_a_subspace_has_no_eigenvalues_to_plot(release):
             plot(subspace)
     with refused(InvalidParameterError):
         plots.scree(release, n_components=6)
-
-
-def test_without_known_components_there_are_no_loadings_to_plot():
-    foreign = with_origin(
-        drawn("eigenvector_sampling", bound=RowBound(8.0, constant=8.0)), mechanism="a mechanism of tomorrow"
-    )
-    with refused(InvalidDataError):
-        plots.loadings(foreign)
 
 
 def test_matplotlib_loads_with_the_first_plot_and_pyplot_never(tmp_path):

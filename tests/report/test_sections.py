@@ -8,6 +8,7 @@ import pytest
 import eigenveil
 from eigenveil import Guarantee, Release, RowBound
 from eigenveil.display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, for_readers, holds_zero, marked, with_error
+from eigenveil.errors import InvalidDataError
 from eigenveil.guarantee import Adjacency, Numerics
 from eigenveil.limits import CORRELATION, SHARE, SIZE
 from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism
@@ -16,6 +17,7 @@ from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Requ
 from eigenveil.report import render_report
 from eigenveil.report.facts import SHOWN_FEATURES, Shown, read
 from eigenveil.report.html import fixed, number
+from helpers import refused
 from made_releases import NAMES, PlainReports, drawn, local_release, quietly, table, with_origin
 
 CENTRED = RowBound(8.0, constant=8.0)
@@ -141,22 +143,11 @@ def test_an_unknown_distribution_still_gives_a_page(name):
 
 
 @pytest.mark.parametrize("request_", [ComponentsRequest(0.5), SparseRequest(1)], ids=["share", "sparse"])
-def test_where_an_unknown_distribution_leaves_no_components_the_rest_is_shown(request_):
+def test_a_release_whose_components_cannot_be_computed_is_refused(request_):
     sampled = drawn("eigenvector_sampling", bound=CENTRED, request=request_)
-    foreign = with_origin(sampled, mechanism="a mechanism of tomorrow")
-    page, shown = render_report(foreign), read(foreign)
-    assert shown.components.shape == (0, 6)
-    assert "cannot compute components" in page
-    assert "oadings</h2>" not in page
-    assert str(foreign.guarantee) in text_of(page)
-
-
-def test_sparse_components_need_the_noise_or_a_penalty():
-    release = with_origin(drawn("gaussian", request=SparseRequest(1)), mechanism="a mechanism of tomorrow")
-    assert read(release).components.shape == (0, 6)
-    assert "scree-title" in render_report(release)
-    release = with_origin(drawn("gaussian", request=SparseRequest(1, penalty=0.1)), mechanism="a mechanism of tomorrow")
-    assert read(release).components.shape == (1, 6)
+    with refused(InvalidDataError) as caught:
+        render_report(with_origin(sampled, mechanism="a mechanism of tomorrow"))
+    assert "does not know the mechanism 'a mechanism of tomorrow'" in str(caught.value)
 
 
 class Uniform(AdditiveMechanism):

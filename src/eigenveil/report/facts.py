@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,80 +15,6 @@ from ..releases.origin import RegressionRequest, Request, SparseRequest
 from ..releases.record import Release
 from ..releases.regression import Regression
 from ..releases.summarize import noted, shown_names
-
-
-def notes_on(release: Release, n_components: int) -> Iterator[str]:
-    """Yield notes for the reader, from the mechanism, the rows and the request."""
-    mechanism, rows = release.mechanism, release.origin.row_rule
-    if mechanism is None and release.matrix.has_matrix:
-        yield "The distribution of the noise is not known here, so eigenvalues are shown without correction."
-    elif mechanism is None:
-        yield "The mechanism of this release is not known here, so the order of the directions is not known either."
-    if not n_components:
-        yield "This version of eigenveil cannot compute components from this release; a later version may."
-    elif not release.matrix.has_matrix:
-        yield "Only directions were released, so there are no eigenvalues and no shares of variance."
-    if mechanism is not None and not release.spectrum.ordered:
-        yield "The directions span the released subspace and have no order of importance."
-    if rows.scale is not None and not release.origin.request.own_units:
-        yield "Loadings and variances refer to the features after scaling."
-    if release.matrix.has_matrix:
-        yield from _matrix_notes(release, n_components)
-
-
-def _matrix_notes(release: Release, n_components: int) -> Iterator[str]:
-    mechanism, rows, request = release.mechanism, release.origin.row_rule, release.origin.request
-    if request.correlation and rows.keeps_lengths:
-        yield "Components and variances are those of the correlation matrix, computed with the released variances."
-    if rows.statistic == "kendall":
-        yield "Only the signs of differences between rows were used. This is a correlation matrix, by the sine rule."
-    elif rows.compares:
-        yield "Only directions of differences between rows were used, so variances have no unit. Compare shares."
-    elif not rows.keeps_lengths:
-        yield "All rows were scaled to length 1, so variances have no unit. Compare shares."
-    elif not release.matrix.centred:
-        about = "the origin" if rows.shift is None else "the public shift"
-        yield f"Variances are about {about}: the mean was not subtracted, so the first component may be the mean."
-    if rows.mapped_from is not None:
-        yield (
-            "Preconditioning was used: rows were transformed after a pilot estimate, and the release is transformed "
-            "back. The noise is larger along directions with a large variance."
-        )
-    if release.origin.model == "local" and not release.matrix.has_known_noise:
-        yield "In the local model variances are shown without bias correction."
-        if release.noise_sd is not None:
-            yield "The noise is treated as Gaussian noise of the same size, because it is the sum of many reports."
-    if mechanism is not None and mechanism.releases == "directions":
-        yield (
-            "Directions were sampled, and their variances were released with separate noise. All other directions get "
-            "an equal part of the remaining variance. Which components are above the noise is not known."
-        )
-    if release.origin.screening is not None:
-        yield (
-            f"The release is about {release.n_features:,} of {release.origin.screening.n_features:,} features, which "
-            "were chosen privately. It says nothing about the others: loadings, shares of the variance and intervals "
-            "are about the features that were kept."
-        )
-    if isinstance(request, SparseRequest):
-        yield (
-            "The components are sparse and were computed from the released matrix. Loadings of 0 are exactly 0. The "
-            "eigenvalues are those of the whole matrix."
-        )
-    if isinstance(request, RegressionRequest):
-        yield (
-            f"The matrix contains the features and the {_targets(request)} of the regression; the coefficients are "
-            f"computed from it. Correlations and loadings include the {_targets(request)}."
-        )
-    if release.intervals.unavailable and release.origin.model == "local":
-        yield release.intervals.unavailable
-    kinds = release.spectrum.explained_variance_interval_kind if n_components else None
-    if kinds is not None and "approximate" in kinds:
-        yield "The coverage of the intervals of variances is known by experiment, not by proof."
-
-
-def _targets(request: RegressionRequest) -> str:
-    return "targets" if isinstance(request.target, tuple) and request.target[1:] else "target"
-
 
 SHOWN_EIGENVALUES = 15
 SHOWN_COMPONENTS = 6
@@ -110,7 +35,7 @@ class Shown:
     names : tuple of str
         Of the features, in order and printable; x0, x1, ... where the release has none.
     components : ndarray of shape (k, d)
-        Directions; none (k = 0) where this version cannot compute them.
+        Directions.
     sparse : bool
         Whether they are sparse, so that `released_eigenvalues` are not theirs.
     variances, intervals : ndarray of shape (k,), (k, 2)
@@ -210,10 +135,14 @@ class Shown:
         ends += [] if self.edges is None else [self.edges[:count]]
         return max(0.0, *(float(end.max()) for end in ends))
 
+    def effects(self, fit: Regression) -> FloatArray:
+        """Return the effect of one standard deviation of each feature on the prediction; of one unit if unknown."""
+        size = np.abs(fit.coef)
+        return size if self.spreads is None else size * self.spreads[list(fit.features)]
+
     def predictors(self, fit: Regression) -> list[int]:
         """Return the positions of the coefficients that move the prediction most, in their own order."""
-        effects = np.abs(fit.coef) if self.spreads is None else np.abs(fit.coef) * self.spreads[list(fit.features)]
-        return sorted(int(place) for place in np.argsort(-effects, kind="stable")[:SHOWN_FEATURES])
+        return sorted(int(place) for place in np.argsort(-self.effects(fit), kind="stable")[:SHOWN_FEATURES])
 
     def leading_features(self, count: int = SHOWN_FEATURES) -> list[int]:
         """Return the features with the largest loadings on the shown components, in their own order."""
@@ -235,77 +164,70 @@ def read(release: Release) -> Shown:
     >>> shown.names, shown.variances.tolist(), shown.edges
     (('x0', 'x1'), [1.5, 0.5], None)
     """
-    _check(release)
-    shown, heard = noted(release, _read)
-    return replace(shown, notes=(*shown.notes, *heard))
-
-
-def _read(release: Release) -> Shown:
-    if release.matrix.has_matrix:
-        _ = release.matrix.scaled_matrix  # may warn of features that are not distinguishable from noise
-    components = _components(release)
-    names, notes = shown_names(release), tuple(notes_on(release, len(components)))
-    if not release.matrix.has_matrix:
-        return Shown(names, components, notes=notes)
-    # Variances of sampled directions were released; eigenvalues of a matrix that is rebuilt from them were not.
-    drawn = release.mechanism is not None and release.mechanism.releases == "directions"
-    few = release.n_features > _ALL_EIGENVALUES and not drawn and len(components) > 0
-    shown = Shown(
-        names=names,
-        components=components,
-        sparse=isinstance(release.origin.request, SparseRequest),
-        released_eigenvalues=release.spectrum.eigenvalues
-        if drawn
-        else release.spectrum.leading[0]
-        if few
-        else release.matrix.eigensystem[0],
-        edges=_edges(release),
-        of_correlation=release.matrix.of_correlation,
-        notes=notes,
-        interval_name=release.intervals.name,
-        legend=release.intervals.legend,
-    )
-    if len(components):
-        shown = replace(shown, **_of_components(release))
-    if release.matrix.centred and release.origin.row_rule.keeps_lengths:
-        shown = replace(shown, means=release.mean, mean_intervals=release.intervals.mean())
-    if release.origin.request.kind not in _MATRIX_REQUESTS:
-        return shown
-    if release.origin.request.kind == Request.kind:
-        release.spectrum.warn_of_features()
-    if release.origin.row_rule.keeps_lengths:
-        shown = replace(shown, **_spreads(release))
-    return replace(
-        shown,
-        correlations=release.correlation,
-        correlation_intervals=release.intervals.correlation(),
-        regressions=release.regressions if release.matrix.has_known_noise else (),
-    )
-
-
-def _of_components(release: Release) -> dict[str, Any]:
-    """Return components with their errors, by the names of `Shown`."""
-    errors = release.spectrum.loading_errors()
-    return {
-        "variances": release.explained_variance,
-        "intervals": release.explained_variance_interval,
-        "shares": release.explained_variance_ratio,
-        "share_intervals": release.spectrum.explained_variance_ratio_interval,
-        "running": release.spectrum.running_ratio,
-        "running_intervals": release.spectrum.running_ratio_interval,
-        "above_noise": release.above_noise,
-        "angles": None if errors is None else errors.angle,
-        "angle_bounds": None if errors is None else errors.angle_bound,
-        "loading_errors": None if errors is None else errors.standard_errors,
-    }
-
-
-def _check(release: Release) -> None:
     if not release.integers:
         raise InvalidDataError("The release has no values, so there is nothing to show.")
     matrix = release.integers.get("matrix")
     if matrix is not None and (matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]):
         raise InvalidDataError("The matrix of the release is not square, so there is nothing to show.")
+    shown, heard = noted(release, _read)
+    return replace(shown, notes=(*shown.notes, *heard))
+
+
+def _read(release: Release) -> Shown:
+    matrix, spectrum, intervals, origin = release.matrix, release.spectrum, release.intervals, release.origin
+    if matrix.has_matrix:
+        _ = matrix.scaled_matrix  # may warn of features that are not distinguishable from noise
+    components, names, notes = _components(release), shown_names(release), tuple(_notes(release))
+    if not matrix.has_matrix:
+        return Shown(names, components, notes=notes)
+    if release.mechanism is not None and release.mechanism.releases == "directions":
+        # Variances of sampled directions were released; eigenvalues of a matrix that is rebuilt from them were not.
+        eigenvalues = spectrum.eigenvalues
+    elif release.n_features > _ALL_EIGENVALUES:
+        eigenvalues = spectrum.leading[0]
+    else:
+        eigenvalues = matrix.eigensystem[0]
+    test, errors = spectrum.noise_test, spectrum.loading_errors()
+    shown = Shown(
+        names=names,
+        components=components,
+        sparse=isinstance(origin.request, SparseRequest),
+        variances=release.explained_variance,
+        intervals=release.explained_variance_interval,
+        shares=release.explained_variance_ratio,
+        share_intervals=spectrum.explained_variance_ratio_interval,
+        running=spectrum.running_ratio,
+        running_intervals=spectrum.running_ratio_interval,
+        released_eigenvalues=eigenvalues,
+        # After the last tested eigenvalue the noise level is constant.
+        edges=None if test is None else np.pad(test.edges, (0, release.n_features - len(test.edges)), mode="edge"),
+        of_correlation=matrix.of_correlation,
+        above_noise=release.above_noise,
+        angles=None if errors is None else errors.angle,
+        angle_bounds=None if errors is None else errors.angle_bound,
+        loading_errors=None if errors is None else errors.standard_errors,
+        notes=notes,
+        interval_name=intervals.name,
+        legend=intervals.legend,
+    )
+    if matrix.centred and origin.row_rule.keeps_lengths:
+        shown = replace(shown, means=release.mean, mean_intervals=intervals.mean())
+    if origin.request.kind not in _MATRIX_REQUESTS:
+        return shown
+    if origin.request.kind == Request.kind:
+        spectrum.warn_of_features()
+    if origin.row_rule.keeps_lengths:
+        ends, variances = intervals.covariance(), np.diag(np.asarray(release.covariance))
+        if ends is not None:
+            places = np.arange(release.n_features)
+            shown = replace(shown, spread_intervals=np.sqrt(np.maximum(ends[places, places], 0.0)))
+        shown = replace(shown, spreads=np.sqrt(np.maximum(variances, 0.0)))
+    return replace(
+        shown,
+        correlations=release.correlation,
+        correlation_intervals=intervals.correlation(),
+        regressions=release.regressions if matrix.has_known_noise else (),
+    )
 
 
 def _components(release: Release) -> FloatArray:
@@ -313,24 +235,76 @@ def _components(release: Release) -> FloatArray:
         warnings.simplefilter("ignore", NoiseWarning)  # the page says it, beside the noise edge
         try:
             return release.components
-        except (InvalidDataError, InvalidParameterError):
+        except (InvalidDataError, InvalidParameterError) as error:
             if release.mechanism is not None:
                 raise
-            # The integers of a later version's mechanism may be unknown here; its guarantee and origin are not.
-            return np.empty((0, release.n_features))
+            raise InvalidDataError(
+                f"This version of eigenveil does not know the mechanism {release.origin.mechanism!r}, so it cannot "
+                "compute components from this release. Use the version that made it."
+            ) from error
 
 
-def _edges(release: Release) -> FloatArray | None:
-    """Return the noise level of every eigenvalue; after the last tested one it is constant."""
-    test = release.spectrum.noise_test
-    return None if test is None else np.pad(test.edges, (0, release.n_features - len(test.edges)), mode="edge")
-
-
-def _spreads(release: Release) -> dict[str, Any]:
-    """Return the standard deviations of the features with their intervals, by the names of `Shown`."""
-    places, ends = np.arange(release.n_features), release.intervals.covariance()
-    variances = np.diag(np.asarray(release.covariance))
-    return {
-        "spreads": np.sqrt(np.maximum(variances, 0.0)),
-        "spread_intervals": None if ends is None else np.sqrt(np.maximum(ends[places, places], 0.0)),
-    }
+def _notes(release: Release) -> Iterator[str]:
+    """Yield notes for the reader, from the mechanism, the rows and the request."""
+    mechanism, origin, matrix = release.mechanism, release.origin, release.matrix
+    request, rows, screening = origin.request, origin.row_rule, origin.screening
+    local, has_matrix = origin.model == "local", matrix.has_matrix
+    if mechanism is None:
+        if has_matrix:
+            yield "The distribution of the noise is not known here, so eigenvalues are shown without correction."
+        else:
+            yield "The mechanism of this release is not known here, so the order of the directions is not known either."
+    if not has_matrix:
+        yield "Only directions were released, so there are no eigenvalues and no shares of variance."
+    if mechanism is not None and not release.spectrum.ordered:
+        yield "The directions span the released subspace and have no order of importance."
+    if rows.scale is not None and not request.own_units:
+        yield "Loadings and variances refer to the features after scaling."
+    if not has_matrix:
+        return
+    if request.correlation and rows.keeps_lengths:
+        yield "Components and variances are those of the correlation matrix, computed with the released variances."
+    if rows.statistic == "kendall":
+        yield "Only the signs of differences between rows were used. This is a correlation matrix, by the sine rule."
+    elif rows.compares:
+        yield "Only directions of differences between rows were used, so variances have no unit. Compare shares."
+    elif not rows.keeps_lengths:
+        yield "All rows were scaled to length 1, so variances have no unit. Compare shares."
+    elif not matrix.centred:
+        about = "the origin" if rows.shift is None else "the public shift"
+        yield f"Variances are about {about}: the mean was not subtracted, so the first component may be the mean."
+    if rows.mapped_from is not None:
+        yield (
+            "Preconditioning was used: rows were transformed after a pilot estimate, and the release is transformed "
+            "back. The noise is larger along directions with a large variance."
+        )
+    if local and not matrix.has_known_noise:
+        yield "In the local model variances are shown without bias correction."
+        if release.noise_sd is not None:
+            yield "The noise is treated as Gaussian noise of the same size, because it is the sum of many reports."
+    if mechanism is not None and mechanism.releases == "directions":
+        yield (
+            "Directions were sampled, and their variances were released with separate noise. All other directions get "
+            "an equal part of the remaining variance. Which components are above the noise is not known."
+        )
+    if screening is not None:
+        yield (
+            f"The release is about {release.n_features:,} of {screening.n_features:,} features, which were chosen "
+            "privately. It says nothing about the others: loadings, shares of the variance and intervals are about the "
+            "features that were kept."
+        )
+    if isinstance(request, SparseRequest):
+        yield (
+            "The components are sparse and were computed from the released matrix. Loadings of 0 are exactly 0. The "
+            "eigenvalues are those of the whole matrix."
+        )
+    if isinstance(request, RegressionRequest):
+        targets = "targets" if isinstance(request.target, tuple) and request.target[1:] else "target"
+        yield (
+            f"The matrix contains the features and the {targets} of the regression; the coefficients are computed from "
+            f"it. Correlations and loadings include the {targets}."
+        )
+    if release.intervals.unavailable and local:
+        yield release.intervals.unavailable
+    if "approximate" in (release.spectrum.explained_variance_interval_kind or ()):
+        yield "The coverage of the intervals of variances is known by experiment, not by proof."

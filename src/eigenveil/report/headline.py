@@ -24,8 +24,6 @@ def headline(shown: Shown, release: Release) -> str:
         return " ".join(_of_regression(shown, fit) for fit in shown.regressions)
     if shown.correlations is not None:
         return _of_matrix(shown, release)
-    if not len(shown.components):
-        return "This version of eigenveil cannot compute components from this release."
     return _of_components(shown, release)
 
 
@@ -131,7 +129,7 @@ def _of_regression(shown: Shown, fit: Regression) -> str:
     if not sure:
         return f"No coefficient for {target} is significantly different from 0 ({r2})."
     p = len(fit.features)
-    effects = np.abs(fit.coef) if shown.spreads is None else np.abs(fit.coef) * shown.spreads[list(fit.features)]
+    effects = shown.effects(fit)
     most = max(sure, key=lambda place: effects[place])
     value = for_readers(with_error(float(fit.coef[most]), tuple(fit.coef_interval[most])))
     which = shown.names[fit.features[most]]

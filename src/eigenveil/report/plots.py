@@ -158,10 +158,6 @@ def explained_variance(release: Release, *, n_components: int | None = None) -> 
 def loadings(release: Release) -> "Figure":
     """Plot the loadings of the leading features on the first components as a heat map; hatched where they may be 0."""
     shown = read(release)
-    if not len(shown.components):
-        raise InvalidDataError(
-            "This version cannot compute components from the release, so there are no loadings to plot."
-        )
     features = shown.leading_features()
     weights = shown.components[:SHOWN_COMPONENTS][:, features]
     figure, axes = _figure(height=max(2.6, 1.5 + 0.25 * len(features)))

@@ -229,11 +229,9 @@ def summary(release: Release) -> Html | None:
     return card("summary", "Summary tables", said, folded("All tables", element("div", parts, notes)))
 
 
-def loadings(shown: Shown) -> Html | None:
+def loadings(shown: Shown) -> Html:
     """Return the largest loadings of each component with their intervals, and a table of all loadings."""
     k, d = shown.components.shape
-    if k == 0:
-        return None
     count, features = min(k, SHOWN_COMPONENTS), shown.leading_features(SHOWN_LOADINGS)
     said = "A loading is the weight of a feature in a component: blue is positive, orange is negative. "
     if shown.loading_errors is not None:
