@@ -238,8 +238,8 @@ _MARGIN = 20  # of a side without names
 _MAP = 320
 
 
-def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
-    """Draw features as arrows in the plane of the first two components, over the score map where there is one."""
+def biplot(shown: Shown) -> Html:
+    """Draw features as arrows in the plane of the first two components."""
     tips = shown.components[:2].T
     lengths = np.hypot(*tips.T)
     named = [int(j) for j in np.argsort(-lengths, kind="stable")[:NAMED_FEATURES] if lengths[j] > 0]
@@ -259,9 +259,8 @@ def biplot(shown: Shown, cloud: ScoreMap | None = None) -> Html:
     def y(value: float) -> float:
         return middle - scale * value
 
-    shapes = [] if cloud is None else _ground(cloud, centre, middle)
     half = _PLANE / 2
-    shapes.append(element("line", x1=centre - half, x2=centre + half, y1=middle, y2=middle, class_="axis"))
+    shapes = [element("line", x1=centre - half, x2=centre + half, y1=middle, y2=middle, class_="axis")]
     shapes.append(element("line", x1=centre, x2=centre, y1=middle - half, y2=middle + half, class_="axis"))
     radius = next(size for size in (1.0, 0.5, 0.2, 0.1, 0.05, 0.02) if size <= reach or size == 0.02)
     shapes.append(element("circle", cx=centre, cy=middle, r=radius * scale, class_="circle"))
@@ -328,35 +327,6 @@ def _spread(wanted: Sequence[float], heights: Sequence[float], lowest: float) ->
     return places
 
 
-def _ground(cloud: ScoreMap, centre: float, middle: float) -> list[Html]:
-    """Return the score map around the middle of the biplot, in its own units."""
-    counts, edges = cloud.counts.sum(axis=0), cloud.edges
-    scale = _PLANE / 2 / max(float(np.abs(ends).max()) for ends in edges)
-    x, y = centre + scale * edges[0], middle - scale * edges[1]
-    return _cells(counts, np.zeros(counts.shape, bool), x, y, "cloud")
-
-
-def _cells(
-    counts: FloatArray, unsure: FloatArray, x: FloatArray, y: FloatArray, class_: str, top: float | None = None
-) -> list[Html]:
-    """Return tiles for counts, darker where the count is larger, hatched where it may be 0."""
-    top = float(counts.max()) if top is None else top
-    shapes = []
-    for i, j in np.argwhere(counts > 0):
-        level = max(1, math.ceil(LEVELS * math.sqrt(float(counts[i, j]) / top)))
-        box = {
-            "x": float(x[i]),
-            "y": float(y[j + 1]),
-            "width": float(x[i + 1] - x[i]),
-            "height": float(y[j] - y[j + 1]),
-        }
-        if unsure[i, j]:
-            shapes.append(element("path", d=hatch(**box), class_="hatch"))
-        else:
-            shapes.append(element("rect", **box, class_=f"{class_} p{level}"))
-    return shapes
-
-
 def score_panel(cloud: ScoreMap, group: int) -> Html:
     """Draw one group of a score map, with its cells in the units of scores."""
     counts, unsure = cloud.counts[group], cloud.may_be_empty[group]
@@ -370,7 +340,14 @@ def score_panel(cloud: ScoreMap, group: int) -> Html:
     x = left + (right - left) * (across - across[0]) / (across[-1] - across[0])
     y = lower - (lower - upper) * (up - up[0]) / (up[-1] - up[0])
     shapes = [element("rect", x=left, y=upper, width=right - left, height=lower - upper, class_="frame")]
-    shapes += _cells(counts, unsure, x, y, "cell", top)
+    for i, j in np.argwhere(counts > 0):
+        wide, high = float(x[i + 1] - x[i]), float(y[j] - y[j + 1])
+        box = {"x": float(x[i]), "y": float(y[j + 1]), "width": wide, "height": high}
+        if unsure[i, j]:
+            shapes.append(element("path", d=hatch(**box), class_="hatch"))
+        else:
+            level = max(1, math.ceil(LEVELS * math.sqrt(float(counts[i, j]) / top)))
+            shapes.append(element("rect", **box, class_=f"cell p{level}"))
     for tick, text in zip(rows, texts, strict=True):
         at = lower - (lower - upper) * (tick - up[0]) / (up[-1] - up[0])
         shapes.append(element("line", x1=left - 4, x2=left, y1=float(at), y2=float(at), class_="axis"))

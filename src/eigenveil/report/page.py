@@ -118,7 +118,7 @@ def render_report(
             sections.correlations(shown),
             means if shown.correlations is not None else None,
             sections.spectrum(shown),
-            sections.plane(shown, cloud),
+            sections.plane(shown),
             sections.loadings(shown),
             sections.scores(cloud),
             means if shown.correlations is None else None,

@@ -67,11 +67,10 @@ def _with_error(value: float, intervals: Any, i: int, limits: Limits = ANY, *, p
     return for_readers(with_error(value, charts.interval_of(intervals, i), limits, percent=percent))
 
 
-def plane(shown: Shown, cloud: ScoreMap | None) -> Html | None:
+def plane(shown: Shown) -> Html | None:
     """Return the biplot of the first two components."""
     if min(shown.components.shape) < 2 or all(_undetermined(shown)):
         return None  # the directions are not determined
-    beneath = cloud if cloud is not None and cloud.grid.axes == (0, 1) else None
     said = "Arrows: loadings of the features on the first two components. "
     said += "Features whose arrows point the same way are positively correlated in this plane. "
     if len(shown.names) > NAMED_FEATURES:
@@ -81,9 +80,7 @@ def plane(shown: Shown, cloud: ScoreMap | None) -> Html | None:
         said += "A component without them is not determined. " if any(_undetermined(shown)) else ""
     else:
         said += "The errors of these loadings are not known. "
-    if beneath is not None:
-        said += "Tiles: the released score map, darker where the count is larger, on a separate scale."
-    chart = figure(biplot(shown, beneath), said, class_="wide")
+    chart = figure(biplot(shown), said, class_="wide")
     return card("plane", "Biplot of the first two components", chart)
 
 
