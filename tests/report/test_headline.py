@@ -16,10 +16,9 @@ from eigenveil.limits import CORRELATION, SIZE
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.releases.summarize import by_name
 from eigenveil.report import render_report, write_report
-from eigenveil.report.charts import Strip, _spread, ordered_features, strip_table
+from eigenveil.report.charts import LETTER, Strip, _spread, ordered_features, strip_table, text_width, wrapped
 from eigenveil.report.facts import read
 from eigenveil.report.headline import headline, noise_banner
-from eigenveil.report.html import LETTER, text_width, wrapped
 from eigenveil.report.officer import QUESTIONS
 from eigenveil.tables.schema import Column
 from helpers import refused

@@ -24,8 +24,9 @@ from eigenveil.guarantee import Numerics, chance, odds_factor
 from eigenveil.moments.comparisons import NeighbourDifferences
 from eigenveil.releases.origin import Collection, ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report, sections, write_report
+from eigenveil.report.charts import LEVELS
 from eigenveil.report.facts import read
-from eigenveil.report.html import LEVELS, number
+from eigenveil.report.html import number
 from eigenveil.report.record import belief_range
 from helpers import database, refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, table, with_origin

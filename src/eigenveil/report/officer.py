@@ -7,7 +7,8 @@ from ..display import printable
 from ..guarantee import Adjacency, Guarantee, Unit, chance, odds_factor
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
-from .html import WIDTH, Html, card, element, figure, folded, label, number, svg, table
+from .charts import WIDTH, label, line, svg
+from .html import Html, card, element, figure, folded, number, table
 from .record import LABELS, Belief, Bounds, Range, Record, Spending, budget, released_in_words, together
 
 QUESTIONS = (
@@ -152,12 +153,12 @@ def _belief_figure(guarantee: Guarantee, beliefs: Sequence[Belief]) -> Html:
 
     shapes = []
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        shapes.append(element("line", x1=x(tick), x2=x(tick), y1=upper, y2=lower, class_="grid"))
+        shapes.append(line((x(tick), upper), (x(tick), lower), "grid"))
         shapes.append(label(x(tick), 14, f"{100 * tick:.0f} %", "middle", "soft"))
     shapes.append(label(left - 24, 14, "prior odds", "end", "soft"))
     rows, described = [], []
-    for line, one in enumerate(beliefs):
-        low, high, y = one.lowest, one.highest, upper + row * line + row / 2
+    for place, one in enumerate(beliefs):
+        low, high, y = one.lowest, one.highest, upper + row * place + row / 2
         name = f"{one.prior_odds} ({100 * one.prior:.0f} %)"
         shapes.append(label(left - 12, y + 4, name, "end"))
         shapes.append(
