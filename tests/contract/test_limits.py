@@ -19,7 +19,7 @@ from eigenveil.limits import ANY, CORRELATION, SHARE, SIZE
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report
 from eigenveil.report.facts import read
-from eigenveil.report.notebook import fit_html
+from eigenveil.report.headline import fit_html
 from made_releases import NAMES, drawn, table
 
 CENTRED = RowBound(8.0, constant=8.0)

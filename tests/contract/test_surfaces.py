@@ -17,7 +17,7 @@ from eigenveil.errors import NoiseWarning
 from eigenveil.releases.origin import ComponentsRequest
 from eigenveil.report import render_report
 from eigenveil.report.facts import read
-from eigenveil.report.notebook import fit_html
+from eigenveil.report.headline import fit_html
 from made_releases import drawn
 
 # Mechanisms with noise of a known distribution, from noise alone to hardly any; of covariances and of correlations.

@@ -13,7 +13,7 @@ from eigenveil.errors import InvalidParameterError
 from eigenveil.guarantee import odds_factor
 from eigenveil.releases.origin import ComponentsRequest, SparseRequest
 from eigenveil.report import Statement, render_report, report_record, write_report
-from eigenveil.report.notebook import fit_html
+from eigenveil.report.headline import fit_html
 from eigenveil.report.record import PRIORS, belief_range, read_record
 from eigenveil.tables.schema import Column
 from helpers import invoked, refused

@@ -172,7 +172,7 @@ def html_of_fit(estimator: Estimator) -> str | None:
     """Return a fitted estimator as HTML for a notebook; None before the fit."""
     if not hasattr(estimator, "release_"):
         return None
-    from ..report.notebook import fit_html
+    from ..report.headline import fit_html
 
     return fit_html(type(estimator).__name__, estimator.release_)
 
