@@ -1,20 +1,22 @@
-"""Figures of a release by matplotlib (the extra ``report``), and one style for all figures, docs and benchmarks.
+"""Figures of a release and of a plan by matplotlib (the extra ``report``), and one style for all figures.
 
 The colours are those of the report (``report/page.css``, light), on white. Curves that differ by colour alone are
 distinguishable with any kind of colour blindness; ``tests/report/test_figure_style.py`` has the distances.
 """
 
 import io
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import NOT_ABOVE_NOISE, half_width
+from ..display import NOT_ABOVE_NOISE, half_width, tracked
 from ..errors import InvalidDataError, InvalidParameterError, integer_between
 from ..limits import CORRELATION
+from ..mechanisms.table import MECHANISMS
 from ..numerics import FloatArray
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ..estimators.forecast import Forecast, Forecasts
 
 BLUE, BROWN, GREEN, VIOLET, GOLD, PINK = "#1f5f8b", "#a65c2e", "#5cba86", "#7a3cc4", "#c9ac1d", "#dd77d8"
 INK, GREY, SILVER, MIST = "#1d2430", "#545e6d", "#8a93a0", "#e9e6df"
@@ -91,8 +94,8 @@ def new_figure(width: float, height: float) -> "Figure":
 
 # Matrices up to this size have their numbers in a heat map.
 _NUMBERED = 12
-
-__all__ = ["STYLE", "correlations", "explained_variance", "loading_errors", "loadings", "score_map", "scree"]
+# A plan is drawn at so many values of n and epsilon, from 1/30 of the planned value to 30 times that value.
+_POINTS, _SPAN = 7, 30.0
 
 
 @styled()
@@ -315,3 +318,87 @@ def _panels(height: float, count: int) -> tuple["Figure", list["Axes"]]:
     """Return a figure of its own with panels side by side, of one height."""
     figure = new_figure(max(6.4, 3.4 * count), height)
     return figure, list(figure.subplots(1, count, sharey=True, squeeze=False)[0])
+
+
+# Plans.
+
+
+@styled()
+def plan_figure(plan: "Forecasts", *, progress: bool = False) -> "Figure":
+    """Return the mean loss of every mechanism, and the variance that the fit will report, against n and epsilon.
+
+    Bands of the loss contain nine of ten fits; bands of the variance are its confidence intervals. Needs matplotlib:
+    ``pip install 'eigenveil[report]'``. It simulates at other n and epsilon, so it takes many times as long as the
+    plan; `progress` shows a bar on a terminal. `Figure.savefig` writes it to a file.
+    """
+
+    def around(asked: float, least: float, most: float) -> list[float]:
+        low, high = max(least, asked / _SPAN), min(most, asked * _SPAN)
+        return [float(f"{value:.3g}") for value in np.geomspace(low, max(high, 2 * low), _POINTS)]
+
+    rows = sorted({round(n) for n in around(plan.n_rows, 2.0, float(plan.MOST_ROWS))} | {plan.n_rows})
+    epsilons = sorted({*around(plan.epsilon, *plan.EPSILON_RANGE), plan.epsilon})
+    figure = new_figure(9.0, 7.0)
+    places = figure.subplots(2, 2, sharex="col", sharey="row")
+    drawn = [(forecast, column) for forecast in plan.forecasts for column in range(2)]
+    for forecast, column in tracked(drawn, "plot", progress):
+        name, (losses, reports) = forecast.mechanism, places[:, column]
+        if MECHANISMS[name].baseline:  # the same at every n and epsilon; a loss of 0 has no place on a logarithmic axis
+            if forecast.guarantee.is_private:
+                losses.axhline(forecast.mean, color=GREY, linestyle="--", label=name)
+            continue
+        if column == 0:
+            curve = [(float(n), plan.at(n, plan.epsilon, name)) for n in rows]
+        else:
+            curve = [(epsilon, plan.at(plan.n_rows, epsilon, name)) for epsilon in epsilons]
+        known = [(value, one) for value, one in curve if not isinstance(one, str)]
+        if known:
+            _draw_loss(losses, plan, forecast, known)
+            if name == plan.taken.mechanism and forecast.total is not None:
+                _draw_reported(reports, plan.n_features, known)
+    for column, (what, asked) in enumerate((("rows", plan.n_rows), ("epsilon", plan.epsilon))):
+        for axes in places[:, column]:
+            axes.axvline(asked, color=SILVER, linewidth=1)
+            axes.set_xscale("log")
+        if plan.target_loss is not None:
+            places[0, column].axhline(plan.target_loss, color=INK, linestyle=":", label=f"target {plan.target_loss:g}")
+        places[1, column].set_xlabel(what)
+    places[0, 0].set(yscale="log", ylabel="loss: share of the captured variance")
+    places[1, 0].set(ylim=(0, 1), ylabel=f"share of the variance, by {plan.taken.mechanism}")
+    figure.suptitle(
+        f"{plan.n_rows:,} rows, {plan.n_features} features, {plan.wanted_in_words}, epsilon {plan.epsilon:g}, "
+        f"delta {plan.delta:g}; assumed spectrum",
+    )
+    if any(not forecast.as_asked for forecast in plan.forecasts if not MECHANISMS[forecast.mechanism].baseline):
+        figure.supxlabel("* not recommended: privacy not proved, or another guarantee than requested", fontsize=8)
+    for axes in places[:, 0]:
+        axes.legend(fontsize=8)
+    return figure
+
+
+_Curve: TypeAlias = "Sequence[tuple[float, Forecast]]"
+
+
+def _draw_loss(axes: Any, plan: "Forecasts", shown: "Forecast", curve: _Curve) -> None:
+    chosen = shown.mechanism == plan.recommended
+    name = shown.mechanism + (" (recommended)" if chosen else "") + ("" if shown.as_asked else " *")
+    where = [value for value, _ in curve]
+    # A loss of 0 has no place on a logarithmic axis.
+    means = [one.mean or math.nan for _, one in curve]
+    (line,) = axes.plot(where, means, marker="o", linewidth=2.5 if chosen else 1.2, label=name)
+    if shown.low is not None:
+        lower, upper = ([getattr(one, side) or math.nan for _, one in curve] for side in ("low", "high"))
+        axes.fill_between(where, lower, upper, color=line.get_color(), alpha=0.15, linewidth=0)
+
+
+def _draw_reported(axes: Any, d: int, curve: _Curve) -> None:
+    """Draw the variance that the mechanism of the fit reports, the true one, and the components above the noise."""
+    where = [value for value, _ in curve]
+    total = np.array([math.nan if one.total is None else one.total for _, one in curve])
+    half = np.array([one.total_half_width or 0.0 for _, one in curve])
+    captured = [math.nan if one.captured is None else one.captured for _, one in curve]
+    above = [math.nan if one.above_noise is None else one.above_noise / d for _, one in curve]
+    axes.plot(where, total, marker="o", label="reported for all components")
+    axes.fill_between(where, np.maximum(total - half, 0), np.minimum(total + half, 1), alpha=0.15, linewidth=0)
+    axes.plot(where, captured, linestyle="--", label="true variance of the rows along them")
+    axes.plot(where, above, linestyle=":", label=f"components above the noise, of {d}")
