@@ -24,7 +24,7 @@ _SUMMARIZED = 100
 
 def spectrum(shown: Shown) -> Html | None:
     """Return the variances of the components: drawn against the noise level, and as numbers."""
-    released, values = shown.released_eigenvalues, shown.variances
+    released = shown.released_eigenvalues
     if released is None:
         return None
     count = min(SHOWN_EIGENVALUES, released.size)
@@ -38,29 +38,22 @@ def spectrum(shown: Shown) -> Html | None:
         said += f"Dashed: largest eigenvalue that {may} alone would give ({number(shown.edges[0])} for the first). "
     if shown.needs_root_scale:
         said += "The axis has a square-root scale."
-    columns, rows = _spectrum_table(shown, count)
-    numbers = table("Variances of the components", columns, rows)
+    columns, rows = ["component", "variance", "explained variance", "cumulative"], []
+    columns += ["angle error"] if shown.angles is not None else []
+    if shown.variances is not None and shown.shares is not None and shown.running is not None:
+        for i in range(min(count, shown.variances.size)):
+            row = [
+                marked(str(i + 1), shown.not_above(i), NOT_ABOVE_NOISE),
+                _with_error(float(shown.variances[i]), shown.intervals, i, SIZE),
+                _with_error(float(shown.shares[i]), shown.share_intervals, i, percent=True),
+                _with_error(float(shown.running[i]), shown.running_intervals, i, percent=True),
+            ]
+            rows.append(row if shown.angles is None else [*row, for_readers(shown.angle_in_words(i))])
+    numbers = table("Variances of the components", columns, rows) if rows else None
     eigenvalues = [(str(i + 1), number(released[i])) for i in range(count)]
     listed = folded("Released eigenvalues", table("Released eigenvalues", ("component", "eigenvalue"), eigenvalues))
-    body = [figure(charts.scree(shown), said, listed), numbers if values is not None else None]
-    return card("spectrum", "Explained variance", element("div", body, class_="pair drawn"))
-
-
-def _spectrum_table(shown: Shown, count: int) -> tuple[list[str], list[list[str]]]:
-    columns = ["component", "variance", "explained variance", "cumulative"]
-    columns += ["angle error"] if shown.angles is not None else []
-    rows: list[list[str]] = []
-    if shown.variances is None or shown.shares is None or shown.running is None:
-        return columns, rows
-    for i in range(min(count, shown.variances.size)):
-        row = [
-            marked(str(i + 1), shown.not_above(i), NOT_ABOVE_NOISE),
-            _with_error(float(shown.variances[i]), shown.intervals, i, SIZE),
-        ]
-        row.append(_with_error(float(shown.shares[i]), shown.share_intervals, i, percent=True))
-        row.append(_with_error(float(shown.running[i]), shown.running_intervals, i, percent=True))
-        rows.append(row if shown.angles is None else [*row, for_readers(shown.angle_in_words(i))])
-    return columns, rows
+    chart = figure(charts.scree(shown), said, listed)
+    return card("spectrum", "Explained variance", element("div", chart, numbers, class_="pair drawn"))
 
 
 def _with_error(value: float, intervals: Any, i: int, limits: Limits = ANY, *, percent: bool = False) -> str:
@@ -69,24 +62,19 @@ def _with_error(value: float, intervals: Any, i: int, limits: Limits = ANY, *, p
 
 def plane(shown: Shown) -> Html | None:
     """Return the biplot of the first two components."""
-    if min(shown.components.shape) < 2 or all(_undetermined(shown)):
-        return None  # the directions are not determined
+    undetermined = [False] if shown.angle_bounds is None else [bound >= 90 for bound in shown.angle_bounds[:2]]
+    if min(shown.components.shape) < 2 or all(undetermined):
+        return None
     said = "Arrows: loadings of the features on the first two components. "
     said += "Features whose arrows point the same way are positively correlated in this plane. "
     if len(shown.names) > NAMED_FEATURES:
         said += f"{NAMED_FEATURES} of {len(shown.names)} features are named; the others are dots. "
     if shown.loading_errors is not None:
         said += "Ellipses: 95 % confidence intervals. "
-        said += "A component without them is not determined. " if any(_undetermined(shown)) else ""
+        said += "A component without them is not determined. " if any(undetermined) else ""
     else:
         said += "The errors of these loadings are not known. "
-    chart = figure(biplot(shown), said, class_="wide")
-    return card("plane", "Biplot of the first two components", chart)
-
-
-def _undetermined(shown: Shown) -> list[bool]:
-    """Return which of the first two components are not determined."""
-    return [False] if shown.angle_bounds is None else [bool(bound >= 90) for bound in shown.angle_bounds[:2]]
+    return card("plane", "Biplot of the first two components", figure(biplot(shown), said, class_="wide"))
 
 
 def scores(cloud: ScoreMap | None) -> Html | None:
@@ -103,23 +91,19 @@ def scores(cloud: ScoreMap | None) -> Html | None:
         element("figure", element("h3", printable(name)) if name else None, score_panel(cloud, group))
         for group, name in enumerate(cloud.groups)
     ]
-    ends, rows = cloud.edges, []
+    (across, up), rows = cloud.edges, []
     counts = np.where(cloud.may_be_empty, 0.0, cloud.counts)
-    for place in np.argsort(-counts, axis=None, kind="stable")[:_SHOWN_CELLS]:
-        group, i, j = (int(at) for at in np.unravel_index(place, counts.shape))
-        if counts[group, i, j] <= 0:
-            break
-        name = printable(cloud.groups[group])
-        place_of = [
-            f"{number(float(e[p]), 3)} to {number(float(e[p + 1]), 3)}" for e, p in zip(ends, (i, j), strict=True)
-        ]
+    for place in np.argsort(-counts, axis=None, kind="stable")[: min(_SHOWN_CELLS, int((counts > 0).sum()))]:
+        group, i, j = np.unravel_index(place, counts.shape)
+        name = f"{printable(cloud.groups[group])}: " if cloud.groups[group] else ""
         value = float(cloud.noisy_counts[group, i, j])
         text = for_readers(with_error(value, (max(0.0, value - reach), value + reach), SIZE))
-        rows.append((f"{name}: {place_of[0]}" if name else place_of[0], place_of[1], text))
-    axes = [f"component {axis + 1}" for axis in cloud.grid.axes]
-    listed = table("The fullest cells", (*axes, counted), rows)
-    none = element("p", "No cell is distinguishable from noise.")
-    below = [element("p", said, class_="soft"), folded(f"The {len(rows)} fullest cells", listed if rows else none)]
+        cell = [f"{number(float(ends[p]), 3)} to {number(float(ends[p + 1]), 3)}" for ends, p in ((across, i), (up, j))]
+        rows.append((name + cell[0], cell[1], text))
+    listed = element("p", "No cell is distinguishable from noise.")
+    if rows:
+        listed = table("The fullest cells", (*(f"component {axis + 1}" for axis in cloud.grid.axes), counted), rows)
+    below = [element("p", said, class_="soft"), folded(f"The {len(rows)} fullest cells", listed)]
     if len(panels) > 1:
         return card("scores", "Score map", element("div", panels, class_="many"), below)
     return card("scores", "Score map", element("div", panels, element("div", below), class_="pair drawn"))
@@ -196,10 +180,11 @@ def _coefficients(shown: Shown, fit: Regression, predictors: Sequence[int]) -> l
         said += f" {len(predictors)} of {len(fit.features)} coefficients shown: those with the largest effect."
     rows = []
     for j in predictors:
-        ends, spread = fit.coef_interval[j], 1.0 if shown.spreads is None else float(shown.spreads[fit.features[j]])
-        text = marked(for_readers(with_error(float(fit.coef[j]), ends)), holds_zero(ends))
+        ends, feature, value = fit.coef_interval[j], fit.features[j], float(fit.coef[j])
+        spread = 1.0 if shown.spreads is None else float(shown.spreads[feature])
+        text = marked(for_readers(with_error(value, ends)), holds_zero(ends))
         low, high = (float(end) * spread if spread else 0.0 for end in ends)
-        rows.append(Strip(shown.names[fit.features[j]], text, float(fit.coef[j]) * spread, (low, high)))
+        rows.append(Strip(shown.names[feature], text, value * spread, (low, high)))
     if shown.spreads is not None:
         said += " Bars: effect of one standard deviation of the feature on the prediction."
     intercept = for_readers(with_error(fit.intercept, around(fit.intercept, fit.intercept_error)))
@@ -253,22 +238,31 @@ def loadings(shown: Shown) -> Html:
 
 
 def _component(shown: Shown, i: int) -> Html:
-    direction = shown.components[i]
-    d = len(direction)
-    largest = np.argsort(-np.abs(direction), kind="stable")[: d if d <= _ALL_BARS else BAR_FEATURES]
-    if shown.sparse:
-        largest = largest[direction[largest] != 0]
+    """Return the title of a component and its largest loadings, each with a bar."""
+    direction, kind = shown.components[i], "nonzero loadings" if shown.sparse else "loadings"
+    used = np.flatnonzero(direction) if shown.sparse else np.arange(direction.size)
+    largest = used[np.argsort(-np.abs(direction[used]), kind="stable")]
+    largest = largest[: direction.size if direction.size <= _ALL_BARS else BAR_FEATURES]
     rows = [
         Strip(shown.names[j], loading_text(shown, i, int(j)), float(direction[j]), shown.loading_interval(i, int(j)))
         for j in largest
     ]
-    drawn = shown.interval_name if any(row.ends for row in rows) else "size"
-    title = f"Largest loadings of component {i + 1}"
-    listed = strip_table(title, ("feature", "loading", drawn), rows, shown.not_above(i))
-    kind = "nonzero loadings" if shown.sparse else "loadings"
-    total = int((direction != 0).sum()) if shown.sparse else d
-    cut = f"{len(rows)} of {total} {kind} shown, the largest" if len(rows) < total else f"All {total} {kind} shown"
-    return element("div", element("h3", _component_title(shown, i)), listed, element("p", f"{cut}.", class_="soft"))
+    columns = ("feature", "loading", shown.interval_name if any(row.ends for row in rows) else "size")
+    listed = strip_table(f"Largest loadings of component {i + 1}", columns, rows, shown.not_above(i))
+    title = f"Component {i + 1}"
+    if shown.shares is not None:
+        title += f": {_with_error(float(shown.shares[i]), shown.share_intervals, i, percent=True)} of variance"
+    if shown.sparse:
+        title += f", {used.size} of {len(shown.names)} features"
+    if shown.not_above(i):
+        title += f", {NOT_ABOVE_NOISE}"
+    angle = for_readers(shown.angle_in_words(i))
+    if angle:
+        title += f", {'direction' if angle == 'not determined' else 'angle error'} {angle}"
+    cut = f"{len(rows)} of {used.size} {kind} shown, the largest." if len(rows) < used.size else ""
+    return element(
+        "div", element("h3", title), listed, element("p", cut or f"All {used.size} {kind} shown.", class_="soft")
+    )
 
 
 def loading_text(shown: Shown, component: int, feature: int) -> str:
@@ -296,15 +290,3 @@ def notes(shown: Shown) -> Html | None:
     if not lines:
         return None
     return card("notes", "Notes", element("ul", [element("li", line) for line in lines]))
-
-
-def _component_title(shown: Shown, i: int) -> str:
-    title = f"Component {i + 1}"
-    if shown.shares is not None:
-        title += f": {_with_error(float(shown.shares[i]), shown.share_intervals, i, percent=True)} of variance"
-    if shown.sparse:
-        title += f", {int((shown.components[i] != 0).sum())} of {len(shown.names)} features"
-    if shown.not_above(i):
-        title += f", {NOT_ABOVE_NOISE}"
-    angle = for_readers(shown.angle_in_words(i))
-    return f"{title}, {'direction ' if angle == 'not determined' else 'angle error '}{angle}" if angle else title
