@@ -366,7 +366,7 @@ def test_the_total_has_what_the_ledger_lacks_and_says_what_it_cannot_know(tmp_pa
 def test_a_release_that_is_not_private_has_no_total():
     record = report_record(drawn("none"))
     assert record["spending"]["total"] is None
-    assert record["meaning"]["beliefs"] == ()
+    assert record["meaning"]["beliefs"] == []
     assert record["assumptions"] == ("This release has no privacy guarantee, whatever is assumed.",)
 
 

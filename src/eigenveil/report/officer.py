@@ -1,7 +1,8 @@
 """Questions of a data-protection officer with their answers: a template over the record of facts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..display import printable
 from ..guarantee import Adjacency, Guarantee, Unit, chance, odds_factor
@@ -9,7 +10,7 @@ from ..releases.record import Release
 from ..releases.score_map import ScoreMap
 from .charts import WIDTH, label, line, svg
 from .html import Html, card, element, figure, folded, number, table
-from .record import LABELS, Belief, Bounds, Range, Record, Spending, budget, released_in_words, together
+from .record import LABELS, Bounds, Range, Record, Spending, budget, released_in_words, together
 
 QUESTIONS = (
     "Purpose and responsibility",
@@ -43,8 +44,8 @@ def officer(release: Release, cloud: ScoreMap | None, record: Record) -> Html:
     )
     answers = (
         _purpose(release, record),
-        [before, _listed([one.description for one in record.released.arrays]), *after],
-        element("p", record.privacy_unit.answer),
+        [before, _listed([one["description"] for one in record.released["arrays"]]), *after],
+        element("p", record.privacy_unit["answer"]),
         _meaning(release, cloud, record),
         _listed(record.assumptions),
         _bounds(release, record.bounds),
@@ -116,8 +117,8 @@ def banner(guarantee: Guarantee) -> Html | None:
 
 def _meaning(release: Release, cloud: ScoreMap | None, record: Record) -> list[Html]:
     """Return the guarantee for one person: in words, and as beliefs of an attacker."""
-    guarantee, beliefs = release.guarantee, record.meaning.beliefs
-    said = list(record.meaning.sentences)
+    guarantee = release.guarantee
+    said = list(record.meaning["sentences"])
     if guarantee.claimed is not None:
         said.append(
             f"The paper behind this mechanism states {budget(*guarantee.claimed)}. The noise gives "
@@ -131,7 +132,7 @@ def _meaning(release: Release, cloud: ScoreMap | None, record: Record) -> list[H
         factor = element("span", odds_factor(guarantee.epsilon), class_="factor")
         exception = f", except with {chance(guarantee.delta)}" if guarantee.delta > 0 else ""
         lead = ("This release changes the odds about one person by at most a factor of ", factor, f"{exception}.")
-        pair = element("div", text, _belief_figure(guarantee, beliefs), class_="pair")
+        pair = element("div", text, _belief_figure(guarantee, record.meaning["beliefs"]), class_="pair")
         found = [element("p", *lead, class_="lead"), pair]
     else:
         lost = "There is no limit to what can be learned about one person."
@@ -143,7 +144,7 @@ def _meaning(release: Release, cloud: ScoreMap | None, record: Record) -> list[H
     return found
 
 
-def _belief_figure(guarantee: Guarantee, beliefs: Sequence[Belief]) -> Html:
+def _belief_figure(guarantee: Guarantee, beliefs: Sequence[Mapping[str, Any]]) -> Html:
     """Draw the range of an attacker's belief for some prior odds, with a caption and a table."""
     left, right, row, upper = 110, WIDTH - 22, 28, 24
     lower = upper + row * len(beliefs)
@@ -158,23 +159,23 @@ def _belief_figure(guarantee: Guarantee, beliefs: Sequence[Belief]) -> Html:
     shapes.append(label(left - 24, 14, "prior odds", "end", "soft"))
     rows, described = [], []
     for place, one in enumerate(beliefs):
-        low, high, y = one.lowest, one.highest, upper + row * place + row / 2
-        name = f"{one.prior_odds} ({100 * one.prior:.0f} %)"
+        low, high, y = one["lowest"], one["highest"], upper + row * place + row / 2
+        name = f"{one['prior_odds']} ({100 * one['prior']:.0f} %)"
         shapes.append(label(left - 12, y + 4, name, "end"))
         shapes.append(
             element("rect", x=x(low), y=y - 7, width=max(x(high) - x(low), 1.0), height=14, rx=7, class_="range")
         )
-        shapes.append(element("circle", cx=x(one.prior), cy=y, r=4.5, class_="point"))
+        shapes.append(element("circle", cx=x(one["prior"]), cy=y, r=4.5, class_="point"))
         rows.append((name, f"{100 * low:.4g} %", f"{100 * high:.4g} %"))
         described.append(
-            f"prior odds of {one.prior_odds} become a belief between {100 * low:.2g} and {100 * high:.3g} %"
+            f"prior odds of {one['prior_odds']} become a belief between {100 * low:.2g} and {100 * high:.3g} %"
         )
     title = "How much a belief can change"
     chart = svg("beliefs", lower + 4, title, f"{'; '.join(described)}.", shapes)
-    even = next(one for one in beliefs if one.prior == 0.5)
+    even = next(one for one in beliefs if one["prior"] == 0.5)
     claim = "data say A and not B" if guarantee.adjacency is Adjacency.REPLACE_ONE else "data are in the table"
     # Rounded away from the prior.
-    low, high = math.floor(1000 * even.lowest) / 10, math.ceil(1000 * even.highest) / 10
+    low, high = math.floor(1000 * even["lowest"]) / 10, math.ceil(1000 * even["highest"]) / 10
     caption = (
         f"Suppose an attacker knows {guarantee.known_others}, and the attacker's prior odds are 1:1 (50 %) that one "
         f"person's {claim}. After this release the attacker's belief is between {low:g} % and {high:g} %. Dot: belief "

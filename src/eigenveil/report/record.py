@@ -136,57 +136,6 @@ PRIORS = (0.01, 0.1, 0.5, 0.9)
 
 
 @dataclass(frozen=True)
-class ReleasedArray:
-    """One released array of integers."""
-
-    name: str
-    shape: tuple[int, ...]
-    description: str
-
-
-@dataclass(frozen=True)
-class Released:
-    """All released arrays, and the number of rows, units or reports: None where it is unknown."""
-
-    summary: str
-    arrays: tuple[ReleasedArray, ...]
-    n: int | None
-    counted: str
-
-
-@dataclass(frozen=True)
-class PrivacyUnit:
-    """The unit and the neighbouring data sets of the guarantee; `answer` says whether one row is one person."""
-
-    unit: str
-    given: bool
-    column: str | None
-    adjacency: str
-    neighbours: str
-    assumes_one_row_per_person: bool
-    answer: str
-
-
-@dataclass(frozen=True)
-class Belief:
-    """The range of an attacker's belief after the release, for one belief before it."""
-
-    prior_odds: str
-    prior: float
-    lowest: float
-    highest: float
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """The guarantee in words and as beliefs of an attacker; `odds_factor` is None where it is unlimited."""
-
-    odds_factor: float | None
-    sentences: tuple[str, ...]
-    beliefs: tuple[Belief, ...]
-
-
-@dataclass(frozen=True)
 class Range:
     """The range of one feature; no ends where none was found privately."""
 
@@ -268,12 +217,26 @@ class Spending:
 
 @dataclass(frozen=True)
 class Record:
-    """Everything that a data-protection officer is told about a release."""
+    """Everything that a data-protection officer is told about a release; its fields are those of the JSON record.
+
+    Attributes
+    ----------
+    statement : Statement
+    released : mapping
+        The released arrays with their shapes and descriptions, also in one sentence; the number of rows, or None.
+    privacy_unit : mapping
+        The unit and the neighbouring data sets of the guarantee, and whether one row is one person.
+    meaning : mapping
+        The guarantee in words, as a factor on odds, and as ranges of an attacker's belief.
+    assumptions, not_protected : tuple of str
+    bounds : Bounds
+    spending : Spending
+    """
 
     statement: Statement
-    released: Released
-    privacy_unit: PrivacyUnit
-    meaning: Meaning
+    released: Mapping[str, Any]
+    privacy_unit: Mapping[str, Any]
+    meaning: Mapping[str, Any]
     assumptions: tuple[str, ...]
     bounds: Bounds
     spending: Spending
@@ -288,19 +251,26 @@ def read_record(
 ) -> Record:
     """Return the facts that the page, the JSON record and the registry share."""
     guarantee, bounds = release.guarantee, _bounds(release)
-    arrays = tuple(_arrays(release, scores))
-    before, *after = released_in_words(release)
-    listed = "; ".join(one.description for one in arrays)
-    limited = guarantee.is_private and guarantee.epsilon < 700
-    beliefs = [
-        Belief(prior_odds(prior), prior, *belief_range(prior, guarantee.epsilon))
-        for prior in (PRIORS if guarantee.is_private else ())
-    ]
+    arrays, (before, *after) = list(_arrays(release, scores)), released_in_words(release)
+    listed = "; ".join(one["description"] for one in arrays)
+    beliefs = []
+    for prior in PRIORS if guarantee.is_private else ():
+        low, high = belief_range(prior, guarantee.epsilon)
+        beliefs.append({"prior_odds": prior_odds(prior), "prior": prior, "lowest": low, "highest": high})
     return Record(
         statement=Statement() if statement is None else statement,
-        released=Released(f"{before} {listed}. {' '.join(after)}", arrays, release.n_rows, counted(release)),
+        released={
+            "summary": f"{before} {listed}. {' '.join(after)}",
+            "arrays": arrays,
+            "n": release.n_rows,
+            "counted": counted(release),
+        },
         privacy_unit=_privacy_unit(release),
-        meaning=Meaning(math.exp(guarantee.epsilon) if limited else None, tuple(guarantee.in_words()), tuple(beliefs)),
+        meaning={
+            "odds_factor": math.exp(guarantee.epsilon) if guarantee.is_private and guarantee.epsilon < 700 else None,
+            "sentences": list(guarantee.in_words()),
+            "beliefs": beliefs,
+        },
         assumptions=_assumptions(release, bounds),
         bounds=bounds,
         spending=_spending(release, ledger, scores),
@@ -375,7 +345,7 @@ def released_in_words(release: Release) -> list[str]:
     ]
 
 
-def _arrays(release: Release, cloud: ScoreMap | None) -> Iterator[ReleasedArray]:
+def _arrays(release: Release, cloud: ScoreMap | None) -> Iterator[dict[str, Any]]:
     """Yield the released arrays, the matrix first, then the largest."""
     kendall = release.origin.row_rule.statistic == "kendall"
     matrix = "matrix of Kendall's tau" if kendall else "second-moment matrix"
@@ -389,12 +359,12 @@ def _arrays(release: Release, cloud: ScoreMap | None) -> Iterator[ReleasedArray]
             said += "; its last row and column contain the mean" if release.origin.centred else ""
         else:
             said = f"{size} integers: the {words}"
-        yield ReleasedArray(name, value.shape, said)
+        yield {"name": name, "shape": list(value.shape), "description": said}
     if cloud is not None:
         groups, cells = cloud.integers.shape[0], " × ".join(map(str, cloud.grid.bins))  # noqa: RUF001
         many = f"{groups} score maps" if groups > 1 else "a score map"
         said = f"{many} of {cells} counts with noise, released separately"
-        yield ReleasedArray("score_map", cloud.integers.shape, said)
+        yield {"name": "score_map", "shape": list(cloud.integers.shape), "description": said}
 
 
 def count(release: Release) -> str | None:
@@ -429,7 +399,7 @@ def weights_in_words(release: Release) -> str | None:
     }[release.origin.row_rule.unit_weight]
 
 
-def _privacy_unit(release: Release) -> PrivacyUnit:
+def _privacy_unit(release: Release) -> dict[str, Any]:
     guarantee, schema, local = release.guarantee, release.origin.schema, release.origin.model == "local"
     given = guarantee.unit is not Unit.ROW
     column = None if schema is None else schema.privacy_unit
@@ -455,15 +425,15 @@ def _privacy_unit(release: Release) -> PrivacyUnit:
             )
         else:
             answer += "This release has no guarantee."
-    return PrivacyUnit(
-        guarantee.unit.value,
-        given,
-        column,
-        guarantee.adjacency.value,
-        guarantee.neighbours,
-        not given and not local,
-        answer,
-    )
+    return {
+        "unit": guarantee.unit.value,
+        "given": given,
+        "column": column,
+        "adjacency": guarantee.adjacency.value,
+        "neighbours": guarantee.neighbours,
+        "assumes_one_row_per_person": not given and not local,
+        "answer": answer,
+    }
 
 
 # Meaning, assumptions and limits of the guarantee.

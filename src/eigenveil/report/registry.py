@@ -98,7 +98,7 @@ def registry_record(
         "privacy_loss": {
             "privacy_unit": guarantee.unit.in_words,
             "privacy_unit_details": f"Neighbouring data sets: {guarantee.neighbours}. "
-            f"{' '.join(record.meaning.sentences)}",
+            f"{' '.join(record.meaning['sentences'])}",
             "privacy_parameters": known,
             "privacy_parameters_details": " ".join((str(guarantee), *guarantee.assumptions)),
         },
