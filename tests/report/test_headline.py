@@ -19,7 +19,7 @@ from eigenveil.report import render_report, write_report
 from eigenveil.report.charts import LETTER, Strip, _spread, ordered_features, strip_table, text_width, wrapped
 from eigenveil.report.facts import read
 from eigenveil.report.headline import headline, noise_banner
-from eigenveil.report.officer import QUESTIONS
+from eigenveil.report.page import QUESTIONS
 from eigenveil.tables.schema import Column
 from helpers import refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, quietly, table
