@@ -124,7 +124,7 @@ def _of_matrix(shown: Shown, release: Release) -> str:
 
 
 def _nothing_in_matrix(shown: Shown) -> str | None:
-    """Return that no correlation, or not the variance of a single feature, differs from 0; None where one does."""
+    """Return the words for a matrix in which nothing is significantly different from 0; None for any other."""
     names, spreads = shown.names, shown.spread_intervals
     if len(names) == 1:
         lost = spreads is not None and not spreads[0, 0] > 0

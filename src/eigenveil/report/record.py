@@ -39,7 +39,7 @@ _LONGEST_FIELD = 10_000
 
 @dataclass(frozen=True)
 class Statement:
-    """What the data owner states about a release. A field that is None is printed as a blank line to fill in.
+    """Statements of the data owner about a release. A field that is None is printed as a blank line to fill in.
 
     Parameters
     ----------
