@@ -8,7 +8,7 @@ import pytest
 
 from eigenveil import Release, RowBound
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.releases.origin import Request, SparseRequest
+from eigenveil.releases.origin import Request
 from eigenveil.report.facts import read
 from helpers import refused
 from made_releases import directions_by_hand, drawn
@@ -88,14 +88,6 @@ def test_what_may_be_zero_has_no_colour():
         plots.correlations(drawn("gaussian", n_components=2))
     with refused(InvalidDataError):
         plots.loading_errors(drawn("ppca", n_components=2))
-
-
-def test_explained_variance_of_sparse_components_has_a_bar_for_each():
-    release = drawn("matrix_laplace", epsilon=4.0, request=SparseRequest(2))
-    heights = [bar.get_height() for bar in plots.explained_variance(release).axes[0].patches]
-    np.testing.assert_allclose(heights, release.explained_variance_ratio)
-    with refused(InvalidParameterError):
-        plots.explained_variance(release, n_components=3)
 
 
 def test_loadings_show_the_components_with_names_as_they_are():

@@ -10,7 +10,6 @@ from eigenveil.errors import InvalidDataError
 from eigenveil.guarantee import Adjacency, Numerics
 from eigenveil.limits import CORRELATION, SIZE
 from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism
-from eigenveil.mechanisms.base import SamplingMechanism, integer_directions
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, SparseRequest
 from eigenveil.report import render_report
 from eigenveil.report.facts import SHOWN_FEATURES, Shown, read
@@ -160,39 +159,15 @@ class Uniform(AdditiveMechanism):
         return False
 
 
-class Axes(SamplingMechanism):
-    """A mechanism made up here that releases axes, as a subspace or in an order."""
-
-    name = "made_up_axes"
-    releases = "subspace"
-    numerics = Numerics.EXACT
-    source = "this test"
-    use_when = "never"
-    strength = 0.0
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee(0.0, 0.0, self.adjacency, self.numerics)
-
-    def draw(self, gram, grid, n_rows, generator):
-        return {"directions": integer_directions(np.eye(self.n_components, self.n_features))}
-
-
 def test_a_new_mechanism_is_shown_from_the_facts_that_it_declares(monkeypatch):
-    for mechanism in (Uniform, Axes):
-        monkeypatch.setitem(MECHANISMS, mechanism.name, mechanism)
+    monkeypatch.setitem(MECHANISMS, Uniform.name, Uniform)
     release = drawn(Uniform.name, n_components=2)
     shown = read(release)
     assert_same_numbers(release, shown)
     assert shown.intervals is not None
     assert any("experiment, not by proof" in note for note in shown.notes)
     assert not any("experiment" in note for note in read(drawn("gaussian", n_components=2)).notes)
-    axes = drawn(Axes.name, n_components=2)
-    shown = read(axes)
-    assert_same_numbers(axes, shown)
-    assert any("no order of importance" in note for note in shown.notes)
-    monkeypatch.setattr(Axes, "ordered", True)
-    assert not any("no order of importance" in note for note in read(axes).notes)
-    assert all(mechanism.name in render_report(one) for mechanism, one in ((Uniform, release), (Axes, axes)))
+    assert Uniform.name in render_report(release)
 
 
 # What was asked for.
