@@ -153,7 +153,7 @@ def test_ranges_of_the_caller_are_those_that_were_given(options, tmp_path):
 def test_a_norm_bound_of_the_caller():
     release = PrivatePCA(2, epsilon=2.0, norm_bound=30.0, center=False).fit(FRAME).release_
     bounds = read_record(release).bounds
-    assert (bounds.ranges, bounds.ranges_source) == ((), None)
+    assert (bounds.ranges, bounds.ranges_source) == ([], None)
     assert [(one.value, one.source) for one in bounds.clipping] == [(30.0, "caller")]
     assert GIVEN in report_record(release)["assumptions"]
     measured = PrivatePCA(2, epsilon=4.0, delta=1e-6, norm_bound=30.0).fit(FRAME).release_
@@ -283,7 +283,7 @@ def test_the_total_has_what_the_ledger_lacks_and_says_what_it_cannot_know(tmp_pa
     assert spent["total"] == {"epsilon": 2.5, "delta": 0.0}
     assert spent["ledger"]["spent"] == {"epsilon": 1.5, "delta": 0.0}
     assert spent["over_limit"]
-    assert spent["not_in_ledger"] == ("this release",)
+    assert spent["not_in_ledger"] == ["this release"]
     assert [one["in_this_report"] for one in spent["entries"]] == [False, True]
     text = answer(render_report(release, ledger=ledger), "7. How much privacy budget was spent in total?")
     assert "Total known spend: epsilon = 2.5: epsilon = 1.5 in the ledger, the rest not in the ledger." in text

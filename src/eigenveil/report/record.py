@@ -4,7 +4,7 @@ First what the data owner states (`Statement`), then what the release and the le
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from difflib import get_close_matches
@@ -160,19 +160,19 @@ class Bounds:
 
     Attributes
     ----------
-    ranges : tuple of Range
+    ranges : sequence of Range
     ranges_source : Source or None
     ranges_text : str
         The source of the ranges, or why there are none.
-    clipping : tuple of ClippingBound
+    clipping : sequence of ClippingBound
     estimated_privately : mapping of str to mapping
         The epsilon of each private estimate and its share of the whole epsilon; None where this is not recorded.
     """
 
-    ranges: tuple[Range, ...]
+    ranges: Sequence[Range]
     ranges_source: Source | None
     ranges_text: str
-    clipping: tuple[ClippingBound, ...]
+    clipping: Sequence[ClippingBound]
     estimated_privately: Mapping[str, Mapping[str, float | None] | None]
 
 
@@ -200,8 +200,8 @@ class Spending:
     over_limit : bool
     ledger : mapping or None
         Data set, composition, unit, adjacency, limit, spend and rest of the ledger.
-    entries : tuple of Spend
-    not_in_ledger : tuple of str
+    entries : sequence of Spend
+    not_in_ledger : sequence of str
         Releases of this report that the ledger does not have.
     not_included : str
     """
@@ -210,8 +210,8 @@ class Spending:
     text: str
     over_limit: bool
     ledger: Mapping[str, Any] | None
-    entries: tuple[Spend, ...]
-    not_in_ledger: tuple[str, ...]
+    entries: Sequence[Spend]
+    not_in_ledger: Sequence[str]
     not_included: str
 
 
@@ -228,7 +228,7 @@ class Record:
         The unit and the neighbouring data sets of the guarantee, and whether one row is one person.
     meaning : mapping
         The guarantee in words, as a factor on odds, and as ranges of an attacker's belief.
-    assumptions, not_protected : tuple of str
+    assumptions, not_protected : sequence of str
     bounds : Bounds
     spending : Spending
     """
@@ -237,10 +237,10 @@ class Record:
     released: Mapping[str, Any]
     privacy_unit: Mapping[str, Any]
     meaning: Mapping[str, Any]
-    assumptions: tuple[str, ...]
+    assumptions: Sequence[str]
     bounds: Bounds
     spending: Spending
-    not_protected: tuple[str, ...]
+    not_protected: Sequence[str]
 
 
 def read_record(
@@ -464,11 +464,11 @@ def belief_range(prior: float, epsilon: float) -> tuple[float, float]:
     return low, high
 
 
-def _assumptions(release: Release, bounds: Bounds) -> tuple[str, ...]:
+def _assumptions(release: Release, bounds: Bounds) -> list[str]:
     """Return everything that the guarantee assumes, one sentence or two each."""
     guarantee, origin = release.guarantee, release.origin
     if not guarantee.is_private:
-        return ("This release has no privacy guarantee, whatever is assumed.",)
+        return ["This release has no privacy guarantee, whatever is assumed."]
     stated = [sentence.removeprefix("Assumes that ") for sentence in guarantee.assumptions]
     found = [f"{sentence[:1].upper()}{sentence[1:]}" for sentence in stated]
     if guarantee.unit is Unit.ROW and origin.model != "local":
@@ -484,12 +484,12 @@ def _assumptions(release: Release, bounds: Bounds) -> tuple[str, ...]:
     if guarantee.numerics is Numerics.EXACT:
         found.append("The random generator of the operating system is secure.")
     found.append("An attacker sees the released values, but not the running time or memory of the program.")
-    return tuple(dict.fromkeys(found))
+    return list(dict.fromkeys(found))
 
 
-def _not_protected(release: Release) -> tuple[str, ...]:
+def _not_protected(release: Release) -> list[str]:
     if not release.guarantee.is_private:
-        return ("Nothing is protected: this release has no privacy guarantee.",)
+        return ["Nothing is protected: this release has no privacy guarantee."]
     found = [
         "Facts about people in general. A release may show that a trait is common, and an attacker can apply this to a "
         "person whether or not that person is in the table.",
@@ -498,7 +498,7 @@ def _not_protected(release: Release) -> tuple[str, ...]:
     ]
     if release.guarantee.unit is Unit.ROW and release.origin.model != "local":
         found.insert(1, "Several rows of the same person together. The factor applies once per row.")
-    return tuple(found)
+    return found
 
 
 # Ranges and clipping bounds.
@@ -515,14 +515,14 @@ def _bounds(release: Release) -> Bounds:
             costs[name] = {"epsilon": part.epsilon, "share": share}
     if origin.model == "local":
         protocol = ClippingBound("norm of a row", rule.row_norm, "caller", "given in the protocol")
-        return Bounds((), None, "No ranges were used.", (protocol,), costs)
+        return Bounds([], None, "No ranges were used.", [protocol], costs)
     if not rule.keeps_lengths:
         if rule.statistic == "kendall":
             used = "The statistic uses only the signs of differences between rows (Kendall's tau)."
         else:
             used = f"The statistic uses only the directions of {'differences between ' if rule.compares else ''}rows."
         sizes = "" if rule.scale is None else " Features were divided by the sizes in the schema."
-        return Bounds((), None, f"No ranges and no clipping bounds were needed. {used}{sizes}", (), costs)
+        return Bounds([], None, f"No ranges and no clipping bounds were needed. {used}{sizes}", [], costs)
     privately = {name: _privately(cost) for name, cost in costs.items()}
     ranges, source = _ranges(release)
     schema = origin.schema
@@ -538,7 +538,7 @@ def _bounds(release: Release) -> Bounds:
         said = "The file of this release does not record the ranges of the features."
     else:
         said = "No ranges were used: features are in their own units."
-    return Bounds(ranges, source, said, tuple(_clipping(release, source, privately.get("norm_bound"))), costs)
+    return Bounds(ranges, source, said, list(_clipping(release, source, privately.get("norm_bound"))), costs)
 
 
 def _privately(cost: Mapping[str, float | None] | None) -> str:
@@ -555,7 +555,7 @@ def _declared_by(release: Release) -> str:
     return f" by {schema.declared_by}{on}" if schema.declared_by else f"{on}; the schema does not state by whom"
 
 
-def _ranges(release: Release) -> tuple[tuple[Range, ...], Source | None]:
+def _ranges(release: Release) -> tuple[list[Range], Source | None]:
     origin, names = release.origin, shown_names(release)
     rule, schema, d = origin.row_rule, origin.schema, len(names)
     if "bounds" in origin.chosen_privately and rule.shift is not None and rule.scale is not None:
@@ -569,15 +569,15 @@ def _ranges(release: Release) -> tuple[tuple[Range, ...], Source | None]:
             Range(name, *((None, None) if j in origin.without_range else pair))
             for j, (name, pair) in enumerate(zip(names, ends, strict=True))
         ]
-        return tuple(found), "private"
+        return found, "private"
     if schema is not None and schema.bounds is not None:
         fixed = [one for column in schema.columns for one in column.one_hot]
         low = [0.0 if is_fixed else end for end, is_fixed in zip(schema.bounds[0], fixed, strict=True)]
-        return tuple(map(Range, names, low, schema.bounds[1])), "schema"
+        return list(map(Range, names, low, schema.bounds[1])), "schema"
     if origin.given_bounds is not None:
         pairs = origin.given_bounds * (d if len(origin.given_bounds) == 1 else 1)
-        return tuple(Range(name, *pair) for name, pair in zip(names, pairs, strict=True)), "caller"
-    return (), None
+        return [Range(name, *pair) for name, pair in zip(names, pairs, strict=True)], "caller"
+    return [], None
 
 
 def _clipping(release: Release, ranges: Source | None, privately: str | None) -> Iterator[ClippingBound]:
@@ -628,7 +628,7 @@ def _spending(release: Release, ledger: PrivacyLedger | None, cloud: ScoreMap | 
     if ledger is None:
         total, words = _spend_of_this_report(release, cloud)
         unknown = "Not included: other releases of the same data. Add the ledger to this report, or list them here."
-        return Spending(total, f"Total known spend: {words}.", False, None, (), (), unknown)
+        return Spending(total, f"Total known spend: {words}.", False, None, [], [], unknown)
     missing = {"this release": (release.origin.ledger_entry, release.guarantee)}
     if cloud is not None:
         missing["its score map"] = (cloud.ledger_entry, cloud.guarantee)
@@ -666,8 +666,8 @@ def _spending(release: Release, ledger: PrivacyLedger | None, cloud: ScoreMap | 
             "remaining": _named(ledger.remaining),
             "remaining_rho": ledger.remaining_rho,
         },
-        entries=tuple(entries),
-        not_in_ledger=tuple(beside),
+        entries=entries,
+        not_in_ledger=list(beside),
         not_included="Not included: releases of the same data that this ledger does not record. List them here.",
     )
 
