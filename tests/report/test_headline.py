@@ -18,7 +18,7 @@ from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Requ
 from eigenveil.releases.summarize import by_name
 from eigenveil.report import render_report, write_report
 from eigenveil.report.charts import LETTER, Strip, ordered_features, strip_table, text_width, wrapped
-from eigenveil.report.facts import read
+from eigenveil.report.estimates import read_estimates
 from eigenveil.report.headline import headline, noise_banner
 from eigenveil.report.page import QUESTIONS
 from eigenveil.tables.schema import Column
@@ -31,7 +31,7 @@ BANNER = "below may be noise. Do not draw conclusions"
 
 def headline_of(release: Release) -> str:
     said = re.search("<h1>(.*?)</h1>", render_report(release)).group(1).replace("\N{NO-BREAK SPACE}", " ")
-    assert said == headline(read(release), release).replace("<", "&lt;")
+    assert said == headline(read_estimates(release), release).replace("<", "&lt;")
     assert said.endswith(".")
     return said
 
@@ -47,7 +47,7 @@ def swamped(**request) -> Release:
 
 def test_a_headline_counts_what_rises_and_names_no_loading_that_may_be_zero():
     release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(4))
-    lost = replace(read(release), above_noise=np.array([False, True, False, False]))
+    lost = replace(read_estimates(release), above_noise=np.array([False, True, False, False]))
     assert headline(lost, release).startswith("One of four components is above the noise; it captures ")
     anywhere = replace(lost, angle_bounds=np.full(4, 90.0))
     assert headline(anywhere, release).endswith("; its direction is not determined.")
@@ -76,8 +76,8 @@ def test_headlines_of_a_matrix():
     one = drawn("gaussian", table()[:, :1], epsilon=8.0, bound=CENTRED, names=NAMES[:1], request=Request())
     variance = for_readers(with_error(one.covariance[0, 0], one.intervals.covariance()[0, 0], SIZE))
     assert headline_of(one) == f"The variance of age is {variance}."
-    assert noise_banner(read(one)) is None
-    lost = replace(read(one), spread_intervals=np.array([[0.0, 3.0]]))
+    assert noise_banner(read_estimates(one)) is None
+    lost = replace(read_estimates(one), spread_intervals=np.array([[0.0, 3.0]]))
     assert headline(lost, one) == "The variance of age is not significantly different from 0."
     assert BANNER in noise_banner(lost)
     unknown = by_hand({"matrix": np.diag([20, 10, 5])})
@@ -100,7 +100,7 @@ def test_headlines_of_a_regression():
     ):
         known = {"target": 2, "features": (0, 1), "reduced": None, "r2": 0.1, "r2_interval": (0.0, 0.5)}
         hopeless = SimpleNamespace(**known, determined=determined, coef_interval=np.tile([-np.inf, np.inf], (2, 1)))
-        lost = replace(read(release), regressions=(hopeless,))
+        lost = replace(read_estimates(release), regressions=(hopeless,))
         assert told in headline(lost, release)
         # The correlations of the same release are significant: the banner is about the request alone.
         assert "<strong>No coefficient is significantly different from 0</strong>" in noise_banner(lost)
@@ -130,7 +130,7 @@ def test_components_that_are_not_above_the_noise_are_faded_and_others_not():
         drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(4)),
         swamped(n_components=2),
     ):
-        page, lost = render_report(release), int((~read(release).above_noise).sum())
+        page, lost = render_report(release), int((~read_estimates(release).above_noise).sum())
         assert page.count('class="strips lost"') == page.count('class="point faint"') == lost
         assert page.count(", not above noise, ") == lost
     assert lost == 2
@@ -142,7 +142,7 @@ def test_components_that_are_not_above_the_noise_are_faded_and_others_not():
 
 def test_uncertain_correlations_are_hatched_and_ordered_by_likeness():
     release = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=Request())
-    shown, page = read(release), render_report(release)
+    shown, page = read_estimates(release), render_report(release)
     ends = shown.correlation_intervals
     unsure = sum(ends[i, j, 0] <= 0 <= ends[i, j, 1] for i in range(6) for j in range(i))
     assert unsure > 0
@@ -150,7 +150,7 @@ def test_uncertain_correlations_are_hatched_and_ordered_by_likeness():
     mixed = table()[:, [0, 3, 1, 4, 2, 5]]
     sure = drawn("none", mixed, bound=CENTRED, names=[NAMES[j] for j in (0, 3, 1, 4, 2, 5)], request=Request())
     assert render_report(sure).count('class="hatch"') == 1
-    order = ordered_features(read(sure))
+    order = ordered_features(read_estimates(sure))
     assert {frozenset(order[:3]), frozenset(order[3:])} == {frozenset({0, 2, 4}), frozenset({1, 3, 5})}
 
 

@@ -20,7 +20,7 @@ from eigenveil.guarantee import chance, odds_factor
 from eigenveil.releases.origin import Collection, ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report, write_report
 from eigenveil.report.charts import LEVELS
-from eigenveil.report.facts import read
+from eigenveil.report.estimates import read_estimates
 from eigenveil.report.html import number
 from eigenveil.report.record import belief_range
 from helpers import database, refused
@@ -242,7 +242,7 @@ def test_hostile_names_stay_text(tmp_path):
         assert len(page.all("script")) == text.count("<script>") <= 1
         assert not page.all("img")
         assert "<script>alert(1)</script>" in page.text
-    assert "\u202e" not in "".join(read(release).names)
+    assert "\u202e" not in "".join(read_estimates(release).names)
 
 
 def test_the_policy_allows_exactly_the_style_and_the_script_of_the_page(pages):
@@ -422,7 +422,7 @@ def test_what_cannot_be_shown_is_refused(tmp_path):
 def test_parameters_that_this_version_does_not_know_leave_the_noise_unknown(change, releases):
     release = releases["gaussian"]
     altered = with_origin(release, parameters={**release.origin.parameters, **change})
-    shown = read(altered)
+    shown = read_estimates(altered)
     assert shown.edges is None
     assert "not known" in shown.notes[0]
 

@@ -9,7 +9,7 @@ import pytest
 from eigenveil import Release, RowBound
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.releases.origin import Request
-from eigenveil.report.facts import read
+from eigenveil.report.estimates import read_estimates
 from helpers import refused
 from made_releases import directions_by_hand, drawn
 
@@ -37,7 +37,7 @@ def test_figures_can_be_saved_and_shown(plot, release, tmp_path):
 
 def test_scree_shows_variances_intervals_and_the_edge_of_the_noise(release):
     axes = plots.scree(release, n_components=3).axes[0]
-    shown = read(release)
+    shown = read_estimates(release)
     lines = {line.get_label(): line for line in axes.lines}
     np.testing.assert_allclose(lines["variance"].get_ydata(), release.explained_variance)
     released = np.maximum(shown.released_eigenvalues[:3], 0)

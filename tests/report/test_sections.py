@@ -12,7 +12,7 @@ from eigenveil.limits import CORRELATION, SIZE
 from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, SparseRequest
 from eigenveil.report import render_report
-from eigenveil.report.facts import SHOWN_FEATURES, Shown, read
+from eigenveil.report.estimates import SHOWN_FEATURES, Estimates, read_estimates
 from eigenveil.report.html import fixed, number
 from helpers import refused
 from made_releases import drawn, local_release, quietly, with_origin
@@ -40,7 +40,7 @@ def text_of(page: str) -> str:
     return page.replace("\N{NO-BREAK SPACE}", " ")
 
 
-def assert_same_numbers(release: Release, shown: Shown) -> None:
+def assert_same_numbers(release: Release, shown: Estimates) -> None:
     """What is shown agrees with the attributes of the release, and the page prints it."""
     page = text_of(render_report(release))
     components = quietly(lambda: release.components)
@@ -88,7 +88,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "adjacency", "bound"), CASES)
 def test_every_mechanism_is_shown_by_what_its_release_tells(name, adjacency, bound, tmp_path):
     release = drawn(name, bound=bound, adjacency=adjacency, n_components=2)
-    shown = read(release)
+    shown = read_estimates(release)
     assert_same_numbers(release, shown)
     page = render_report(release)
     from_file = eigenveil.load_release(release.save(tmp_path / "a.npz"))
@@ -109,7 +109,7 @@ def test_every_mechanism_is_shown_by_what_its_release_tells(name, adjacency, bou
 def test_an_unknown_distribution_still_gives_a_page(name):
     release = drawn(name, n_components=2)
     foreign = with_origin(release, mechanism="a mechanism of tomorrow")
-    page, shown = text_of(render_report(foreign)), read(foreign)
+    page, shown = text_of(render_report(foreign)), read_estimates(foreign)
     assert "a mechanism of tomorrow" in page
     assert "not known here" in shown.notes[0]
     assert (shown.edges, shown.angles, shown.intervals) == (None, None, None)
@@ -162,11 +162,11 @@ class Uniform(AdditiveMechanism):
 def test_a_new_mechanism_is_shown_from_the_facts_that_it_declares(monkeypatch):
     monkeypatch.setitem(MECHANISMS, Uniform.name, Uniform)
     release = drawn(Uniform.name, n_components=2)
-    shown = read(release)
+    shown = read_estimates(release)
     assert_same_numbers(release, shown)
     assert shown.intervals is not None
     assert any("experiment, not by proof" in note for note in shown.notes)
-    assert not any("experiment" in note for note in read(drawn("gaussian", n_components=2)).notes)
+    assert not any("experiment" in note for note in read_estimates(drawn("gaussian", n_components=2)).notes)
     assert Uniform.name in render_report(release)
 
 
@@ -179,7 +179,7 @@ def test_of_many_coefficients_those_that_move_the_prediction_are_shown():
     rows = generator.normal(size=(4000, 40)) * spread
     rows[:, 39] = rows[:, 3] + 5.0 * rows[:, 20]
     release = drawn("gaussian", rows, epsilon=8.0, bound=RowBound(9.0), names=None, request=RegressionRequest(39))
-    shown = read(release)
+    shown = read_estimates(release)
     predictors = shown.predictors(release.regression)
     assert len(predictors) == SHOWN_FEATURES
     assert {3, 20} <= set(predictors)
@@ -188,7 +188,7 @@ def test_of_many_coefficients_those_that_move_the_prediction_are_shown():
 
 def test_a_regression_by_an_unknown_distribution_is_left_out():
     release = with_origin(drawn("gaussian", request=RegressionRequest(1)), mechanism="a mechanism of tomorrow")
-    assert not read(release).regressions
+    assert not read_estimates(release).regressions
     assert 'id="regression"' not in render_report(release)
 
 
@@ -197,7 +197,7 @@ def test_a_regression_by_an_unknown_distribution_is_left_out():
 
 def test_a_local_release_is_shown_as_released_with_a_gaussian_edge(monkeypatch):
     release = local_release(monkeypatch)
-    shown, page = read(release), text_of(render_report(release))
+    shown, page = read_estimates(release), text_of(render_report(release))
     assert_same_numbers(release, shown)
     assert 2 < shown.edges[0] / (release.noise_sd * np.sqrt(6)) < 2.6
     assert shown.intervals is None

@@ -50,11 +50,11 @@ _SHOWN_COEFFICIENTS = 20
 
 def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Show a release: its guarantee, components and intervals. Spends nothing."""
-    from ..report.facts import SHOWN_COMPONENTS, read
+    from ..report.estimates import SHOWN_COMPONENTS, read_estimates
 
     opened = opened_release(release)
     with busy("computing intervals", quiet or as_json):
-        shown = read(opened)
+        shown = read_estimates(opened)
         if as_json:
             values = _values(opened, shown)
     if as_json:

@@ -12,7 +12,7 @@ from ..display import NOT_ABOVE_NOISE, for_readers, half_width, holds_zero, with
 from ..limits import SIZE
 from ..numerics import FloatArray
 from ..releases.score_map import ScoreMap
-from .facts import SHOWN_EIGENVALUES, Shown
+from .estimates import SHOWN_EIGENVALUES, Estimates
 from .html import Html, element, fixed, number, power_of_ten, table
 
 # Drawn narrow, so that letters stay readable where a phone scales the figure down.
@@ -163,12 +163,12 @@ def interval_of(intervals: FloatArray | None, i: int) -> FloatArray | None:
 # Eigenvalues.
 
 
-def scree(shown: Shown) -> Html:
+def scree(estimates: Estimates) -> Html:
     """Draw variances along the components with their intervals, the released eigenvalues, and the noise level."""
-    released, values, edges = shown.released_eigenvalues, shown.variances, shown.edges
+    released, values, edges = estimates.released_eigenvalues, estimates.variances, estimates.edges
     assert released is not None
     count = min(SHOWN_EIGENVALUES, released.size)
-    top, root = shown.top(count) * 1.04 or 1.0, shown.needs_root_scale
+    top, root = estimates.top(count) * 1.04 or 1.0, estimates.needs_root_scale
     upper, lower = 76, 276
 
     def y(value: float) -> float:
@@ -195,9 +195,9 @@ def scree(shown: Shown) -> Html:
     for i in range(count):
         x = left + step * (i + 0.5)
         if values is not None and i < values.size:
-            faint = " faint" if shown.not_above(i) else ""
-            if shown.intervals is not None:
-                low, high = (y(float(end)) for end in shown.intervals[i])
+            faint = " faint" if estimates.not_above(i) else ""
+            if estimates.intervals is not None:
+                low, high = (y(float(end)) for end in estimates.intervals[i])
                 shapes.append(element("path", d=whisker(x, low, high), class_="whisker" + faint))
             shapes.append(element("circle", cx=x, cy=y(float(values[i])), r=4.5, class_="point" + faint))
         if released[i] >= 0:
@@ -205,25 +205,27 @@ def scree(shown: Shown) -> Html:
         if count <= 10 or i % 2 == 0:
             shapes.append(label(x, lower + 16, i + 1, "middle"))
     shapes.append(label((left + right) / 2, lower + 34, "component", "middle", "soft"))
-    shapes.append(_legend(shown))
+    shapes.append(_legend(estimates))
     description = (
         f"The first {count} released eigenvalues fall from {number(released[0])} to {number(released[count - 1])}."
     )
     if values is not None:
-        texts = [with_error(values[i], interval_of(shown.intervals, i), SIZE) for i in range(min(count, values.size))]
+        texts = [
+            with_error(values[i], interval_of(estimates.intervals, i), SIZE) for i in range(min(count, values.size))
+        ]
         description += f" Variances along the components are {for_readers('; '.join(texts))}."
     if edges is not None:
         description += f" The noise level is {number(edges[0])} for the first."
     return svg("scree", lower + 40, "Scree plot", description, shapes)
 
 
-def _legend(shown: Shown) -> Html:
+def _legend(estimates: Estimates) -> Html:
     """Return the key of the scree plot above it, in as many lines as its texts need."""
-    keys = [] if shown.variances is None else [("point", "variance")]
-    keys += [("whisker", shown.interval_name)] if shown.intervals is not None else []
+    keys = [] if estimates.variances is None else [("point", "variance")]
+    keys += [("whisker", estimates.interval_name)] if estimates.intervals is not None else []
     keys += [("hollow", "released eigenvalue")]
-    level = "noise level, uncorrelated" if shown.of_correlation else "noise level"
-    keys += [] if shown.edges is None else [("edge", level)]
+    level = "noise level, uncorrelated" if estimates.of_correlation else "noise level"
+    keys += [] if estimates.edges is None else [("edge", level)]
     shapes, x, y = [], 12.0, 10.0
     for kind, text in keys:
         width = text_width(text)
@@ -243,39 +245,39 @@ def _legend(shown: Shown) -> Html:
 # Correlations.
 
 
-def ordered_features(shown: Shown) -> list[int]:
+def ordered_features(estimates: Estimates) -> list[int]:
     """Return the features of the heat map, correlated ones beside each other, whatever the sign."""
-    features = shown.leading_features(_CORRELATED_FEATURES)
+    features = estimates.leading_features(_CORRELATED_FEATURES)
     if len(features) < 3:
         return features
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
-    assert shown.correlations is not None
-    values = np.nan_to_num(shown.correlations[np.ix_(features, features)])
+    assert estimates.correlations is not None
+    values = np.nan_to_num(estimates.correlations[np.ix_(features, features)])
     apart = np.clip(1 - np.abs(values + values.T) / 2, 0.0, 1.0)
     np.fill_diagonal(apart, 0.0)
     order = leaves_list(linkage(squareform(apart, checks=False), "average", optimal_ordering=True))
     return [features[place] for place in order]
 
 
-def correlations(shown: Shown) -> Html:
+def correlations(estimates: Estimates) -> Html:
     """Draw the correlations of the leading features below the diagonal, hatched where they may be 0."""
-    assert shown.correlations is not None
-    features, intervals = ordered_features(shown), shown.correlation_intervals
+    assert estimates.correlations is not None
+    features, intervals = ordered_features(estimates), estimates.correlation_intervals
     room, least, gap = 150, 24, 1.5
     cell = min(64.0, (WIDTH - room) / len(features))
     width = cell - gap
     shapes: list[Html] = []
     y, unsure = 2.0, 0
     for row, j in enumerate(features):
-        text = wrapped(f"{row + 1} {shown.names[j]}", room - 10)
+        text = wrapped(f"{row + 1} {estimates.names[j]}", room - 10)
         height = max(least, LINE * len(text) + 6)
         shapes += lines_of_text(room - 8, y + height / 2, text, "end")
         # On the diagonal, where all are 1, stands the number of the column below.
         shapes.append(label(room + cell * (row + 0.5), y + height / 2 + 5, row + 1, "middle", "soft"))
         for column, i in enumerate(features[:row]):
-            x, value = room + cell * column, float(shown.correlations[j, i])
+            x, value = room + cell * column, float(estimates.correlations[j, i])
             may_be_zero = intervals is not None and holds_zero(intervals[j, i])
             level = "zero" if may_be_zero else colour_level(value, 1.0)
             box = {"x": x, "y": y, "width": width, "height": height - gap}
@@ -359,22 +361,26 @@ _MARGIN = 20  # of a side without names
 _MAP = 320
 
 
-def biplot(shown: Shown) -> Html:
+def biplot(estimates: Estimates) -> Html:
     """Draw features as arrows in the plane of the first two components."""
-    tips = shown.components[:2].T
+    tips = estimates.components[:2].T
     lengths = np.hypot(*tips.T)
     named = [int(j) for j in np.argsort(-lengths, kind="stable")[:NAMED_FEATURES] if lengths[j] > 0]
     # Half the 95 % intervals of the loadings; 0 where they are not known.
-    errors = np.zeros((len(shown.names), 2))
+    errors = np.zeros((len(estimates.names), 2))
     for i in (0, 1):
-        if shown.loading_errors is not None and shown.angle_bounds is not None and shown.angle_bounds[i] < 90:
-            errors[:, i] = half_width(shown.loading_errors[i])
+        if (
+            estimates.loading_errors is not None
+            and estimates.angle_bounds is not None
+            and estimates.angle_bounds[i] < 90
+        ):
+            errors[:, i] = half_width(estimates.loading_errors[i])
     reach = min(1.05, max((np.abs(tips[named]) + errors[named]).max(initial=0.0), lengths.max()) * 1.04) or 1.0
     sides = [[j for j in named if (tips[j, 0] < 0) == left] for left in (True, False)]
     # A side without names leaves its room to the other.
     free = WIDTH - _PLANE
     rooms = [free / 2, free / 2] if all(sides) else [_MARGIN, free - _MARGIN] if sides[1] else [free - _MARGIN, _MARGIN]
-    names = {j: wrapped(shown.names[j], room - 14) for side, room in zip(sides, rooms, strict=True) for j in side}
+    names = {j: wrapped(estimates.names[j], room - 14) for side, room in zip(sides, rooms, strict=True) for j in side}
     height = max(_PLANE, *(sum(LINE * len(names[j]) + 4 for j in side) for side in sides)) + 52
     half = _PLANE / 2
     centre, middle, scale = rooms[0] + half, (height - 36) / 2 + 2, half / reach
@@ -384,7 +390,7 @@ def biplot(shown: Shown) -> Html:
     shapes.append(line((centre, middle - half), (centre, middle + half), "axis"))
     radius = next(size for size in (1.0, 0.5, 0.2, 0.1, 0.05, 0.02) if size <= reach or size == 0.02)
     shapes.append(element("circle", cx=centre, cy=middle, r=radius * scale, class_="circle"))
-    faint = " faint" if shown.not_above(1) or shown.not_above(0) else ""
+    faint = " faint" if estimates.not_above(1) or estimates.not_above(0) else ""
     for j in range(len(tips)):
         if j not in names:
             shapes.append(element("circle", cx=x[j], cy=y[j], r=1.8, class_="other"))
@@ -401,9 +407,9 @@ def biplot(shown: Shown) -> Html:
             shapes.append(element("path", d=f"M{x[j]:.1f} {y[j]:.1f}L{edge:.1f} {at:.1f}", class_="leader"))
             shapes += lines_of_text(edge + (-3 if left else 3), at, names[j], "end" if left else "start")
     for i, (way, above) in enumerate((("across", 8), ("up", 26))):
-        title = f"{way}: component {i + 1}" + (f" ({NOT_ABOVE_NOISE})" if shown.not_above(i) else "")
+        title = f"{way}: component {i + 1}" + (f" ({NOT_ABOVE_NOISE})" if estimates.not_above(i) else "")
         shapes.append(label(centre, height - above, title, "middle", "soft"))
-    listed = "; ".join(f"{shown.names[j]} {fixed(tips[j, 0])} and {fixed(tips[j, 1])}" for j in named)
+    listed = "; ".join(f"{estimates.names[j]} {fixed(tips[j, 0])} and {fixed(tips[j, 1])}" for j in named)
     description = f"Loadings on components 1 and 2: {listed}. The circle has the radius {radius:g}."
     return svg("biplot", height, "Biplot of components 1 and 2", description, shapes)
 

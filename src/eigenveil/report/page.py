@@ -23,7 +23,7 @@ from ..releases.record import Release, load_release
 from ..releases.score_map import ScoreMap, load_score_map
 from . import sections
 from .charts import WIDTH, label, line, svg
-from .facts import read
+from .estimates import read_estimates
 from .headline import headline, noise_banner
 from .html import Html, card, element, figure, folded, number, table
 from .record import (
@@ -124,20 +124,20 @@ def render_report(
         content, file_name = load_release(release, max_bytes=max_bytes), Path(release).name
         with open(release, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-    shown, stated = read(content), Statement.of(statement)
+    estimates, stated = read_estimates(content), Statement.of(statement)
     cloud = scores if scores is None or isinstance(scores, ScoreMap) else load_score_map(scores)
     if cloud is not None:
-        _check_same_directions(cloud, content.matrix.of_all(shown.components, 0.0))
+        _check_same_directions(cloud, content.matrix.of_all(estimates.components, 0.0))
     record = read_record(content, ledger, cloud, stated)
     kind = "Private release" if content.guarantee.is_private else "Release"
     name = title or f"{kind} by {content.origin.estimator or 'eigenveil'}"
     top = element(
         "div",
         element("p", name, class_="eyebrow"),
-        element("h1", headline(shown, content).replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")),
+        element("h1", headline(estimates, content).replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")),
         element("p", _subtitle(content), class_="soft"),
     )
-    means = sections.means(shown)  # part of the result where a matrix was requested
+    means = sections.means(estimates)  # part of the result where a matrix was requested
     # First the result; then the questions of a data-protection officer.
     body = element(
         "div",
@@ -145,16 +145,16 @@ def render_report(
         element(
             "main",
             _banner(content.guarantee),
-            noise_banner(shown),
-            sections.regression(shown),
-            sections.correlations(shown),
-            means if shown.correlations is not None else None,
-            sections.spectrum(shown),
-            sections.plane(shown),
-            sections.loadings(shown),
+            noise_banner(estimates),
+            sections.regression(estimates),
+            sections.correlations(estimates),
+            means if estimates.correlations is not None else None,
+            sections.spectrum(estimates),
+            sections.plane(estimates),
+            sections.loadings(estimates),
             sections.scores(cloud),
-            means if shown.correlations is None else None,
-            sections.notes(shown),
+            means if estimates.correlations is None else None,
+            sections.notes(estimates),
             sections.summary(content),
             _officer(content, cloud, record),
             _how_it_was_made(content, record),

@@ -20,7 +20,7 @@ from ..mechanisms.table import MECHANISMS
 from ..numerics import FloatArray
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
-from .facts import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_FEATURES, Shown, read
+from .estimates import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_FEATURES, Estimates, read_estimates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,28 +109,28 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
     n_components : int, optional
         How many eigenvalues, at most 15; as many as possible by default.
     """
-    shown = read(release)
-    if shown.released_eigenvalues is None:
+    estimates = read_estimates(release)
+    if estimates.released_eigenvalues is None:
         raise InvalidDataError("The release has directions only, so there are no eigenvalues to plot.")
-    count = _count(shown.released_eigenvalues.size, n_components)
+    count = _count(estimates.released_eigenvalues.size, n_components)
     figure, axes = _figure()
     ranks = np.arange(1, count + 1)
-    if shown.variances is not None:
-        values = shown.variances[:count]
-        if shown.intervals is not None:
-            low, high = shown.intervals[:count].T
-            axes.vlines(ranks[: values.size], low, high, color=BLUE, linewidth=2, label=shown.interval_name)
+    if estimates.variances is not None:
+        values = estimates.variances[:count]
+        if estimates.intervals is not None:
+            low, high = estimates.intervals[:count].T
+            axes.vlines(ranks[: values.size], low, high, color=BLUE, linewidth=2, label=estimates.interval_name)
         axes.plot(ranks[: values.size], values, "o", color=BLUE, label="variance")
-        _mark(axes, ranks, values, shown)
-    released = np.maximum(shown.released_eigenvalues[:count], 0.0)
+        _mark(axes, ranks, values, estimates)
+    released = np.maximum(estimates.released_eigenvalues[:count], 0.0)
     axes.plot(ranks + 0.2, released, "o", mfc="white", mec=GREY, markersize=4, label="released eigenvalue")
-    if shown.edges is not None:
-        ends, heights = np.arange(count + 1) + 0.5, np.append(shown.edges[:count], shown.edges[count - 1])
+    if estimates.edges is not None:
+        ends, heights = np.arange(count + 1) + 0.5, np.append(estimates.edges[:count], estimates.edges[count - 1])
         axes.fill_between(ends, heights, step="post", color=BROWN, alpha=0.08, linewidth=0)
         axes.step(ends, heights, where="post", color=BROWN, linestyle="--", label="noise level")
-    if shown.needs_root_scale:
+    if estimates.needs_root_scale:
         axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0.0)), np.square))
-    axes.set(xlabel="component", ylabel="variance", ylim=(0, 1.08 * shown.top(count) or 1.0))
+    axes.set(xlabel="component", ylabel="variance", ylim=(0, 1.08 * estimates.top(count) or 1.0))
     axes.legend()
     return figure
 
@@ -138,35 +138,35 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
 @styled()
 def explained_variance(release: Release, *, n_components: int | None = None) -> "Figure":
     """Plot the explained variance of every component and the cumulative sum, with 95 % intervals."""
-    shown = read(release)
-    if shown.shares is None or shown.running is None:
+    estimates = read_estimates(release)
+    if estimates.shares is None or estimates.running is None:
         raise InvalidDataError("The release has no variances of components, so there are no shares to plot.")
-    count = _count(shown.shares.size, n_components)
+    count = _count(estimates.shares.size, n_components)
     figure, axes = _figure()
-    ranks, shares = np.arange(1, count + 1), shown.shares[:count]
+    ranks, shares = np.arange(1, count + 1), estimates.shares[:count]
     axes.bar(ranks, shares, color=BLUE, label="share")
-    if shown.share_intervals is not None:
-        low, high = shown.share_intervals[:count].T
+    if estimates.share_intervals is not None:
+        low, high = estimates.share_intervals[:count].T
         axes.errorbar(ranks, shares, [shares - low, high - shares], fmt="none", ecolor=GREY, capsize=3)
-    if shown.running_intervals is not None:
-        axes.fill_between(ranks, *shown.running_intervals[:count].T, color=BROWN, alpha=0.18, linewidth=0)
-    _mark(axes, ranks, shares, shown)
-    axes.plot(ranks, shown.running[:count], "o-", color=BROWN, markersize=4, label="cumulative")
+    if estimates.running_intervals is not None:
+        axes.fill_between(ranks, *estimates.running_intervals[:count].T, color=BROWN, alpha=0.18, linewidth=0)
+    _mark(axes, ranks, shares, estimates)
+    axes.plot(ranks, estimates.running[:count], "o-", color=BROWN, markersize=4, label="cumulative")
     axes.set(xlabel="component", ylabel="explained variance (share)", ylim=(0, 1.02))
-    axes.legend(title=None if shown.share_intervals is None else f"with {shown.interval_name}")
+    axes.legend(title=None if estimates.share_intervals is None else f"with {estimates.interval_name}")
     return figure
 
 
 @styled()
 def loadings(release: Release) -> "Figure":
     """Plot the loadings of the leading features on the first components as a heat map; hatched where they may be 0."""
-    shown = read(release)
-    features = shown.leading_features()
-    weights = shown.components[:SHOWN_COMPONENTS][:, features]
+    estimates = read_estimates(release)
+    features = estimates.leading_features()
+    weights = estimates.components[:SHOWN_COMPONENTS][:, features]
     figure, axes = _figure(height=max(2.6, 1.5 + 0.25 * len(features)))
     reach = float(np.abs(weights).max()) or 1.0
-    faded = [[shown.loading_may_be_zero(i, j) for j in features] for i in range(len(weights))]
-    image = _heat_map(axes, weights.T, np.array(faded).T, reach, [shown.names[j] for j in features])
+    faded = [[estimates.loading_may_be_zero(i, j) for j in features] for i in range(len(weights))]
+    image = _heat_map(axes, weights.T, np.array(faded).T, reach, [estimates.names[j] for j in features])
     axes.set_xticks(range(len(weights)), [str(i + 1) for i in range(len(weights))])
     axes.set(xlabel="component", ylabel="feature")
     figure.colorbar(image, label="loading")
@@ -184,16 +184,16 @@ def loading_errors(release: Release, component: int = 0) -> "Figure":
     component : int
         Its position, from 0.
     """
-    shown = read(release)
-    if shown.loading_errors is None:
+    estimates = read_estimates(release)
+    if estimates.loading_errors is None:
         raise InvalidDataError("The errors of the loadings of this release are not known; use loadings.")
-    i = integer_between("component", component, 0, len(shown.components) - 1)
-    weights = shown.components[i]
+    i = integer_between("component", component, 0, len(estimates.components) - 1)
+    weights = estimates.components[i]
     largest = np.argsort(-np.abs(weights), kind="stable")[:SHOWN_FEATURES][::-1]
     figure, axes = _figure(height=1.5 + 0.25 * len(largest))
-    reach = half_width(shown.loading_errors[i, largest])
+    reach = half_width(estimates.loading_errors[i, largest])
     low, high = (np.clip(weights[largest] + side * reach, *CORRELATION) for side in (-1, 1))
-    sure = shown.angle_bounds is not None and shown.angle_bounds[i] < 90
+    sure = estimates.angle_bounds is not None and estimates.angle_bounds[i] < 90
     axes.errorbar(
         weights[largest],
         range(len(largest)),
@@ -203,8 +203,10 @@ def loading_errors(release: Release, component: int = 0) -> "Figure":
         capsize=3,
     )
     axes.axvline(0, color=GREY, linewidth=1)
-    axes.set_yticks(range(len(largest)), [shown.names[j] for j in largest], parse_math=False)
-    text = f"loading on component {i + 1}, with {shown.interval_name}" + ("" if sure else " (direction not determined)")
+    axes.set_yticks(range(len(largest)), [estimates.names[j] for j in largest], parse_math=False)
+    text = f"loading on component {i + 1}, with {estimates.interval_name}" + (
+        "" if sure else " (direction not determined)"
+    )
     axes.set(xlabel=text, ylabel="feature")
     return figure
 
@@ -221,21 +223,21 @@ def correlations(release: Release, *, fdr: float | None = None) -> "Figure":
         Hatch the correlations that `release.intervals.correlation_tests(fdr)` does not find, so that at most this share
         of the others is expected to be 0. By default each correlation is judged by its own 95 % interval.
     """
-    shown = read(release)
-    if shown.correlations is None:
+    estimates = read_estimates(release)
+    if estimates.correlations is None:
         raise InvalidDataError("This release was made for components; use loadings.")
-    features = shown.leading_features()
+    features = estimates.leading_features()
     figure, axes = _figure(height=max(4.2, 2.4 + 0.25 * len(features)))
     chosen = np.ix_(features, features)
     faded = np.zeros((len(features), len(features)), bool)
     tests = None if fdr is None else release.intervals.correlation_tests(fdr)
     if tests is not None:
         faded = ~tests.rejected[chosen] & ~np.eye(len(features), dtype=bool)
-    elif shown.correlation_intervals is not None:
-        low, high = np.moveaxis(shown.correlation_intervals[chosen], -1, 0)
+    elif estimates.correlation_intervals is not None:
+        low, high = np.moveaxis(estimates.correlation_intervals[chosen], -1, 0)
         faded = (low <= 0) & (high >= 0)
-    names = [shown.names[j] for j in features]
-    image = _heat_map(axes, shown.correlations[chosen], faded, 1.0, names)
+    names = [estimates.names[j] for j in features]
+    image = _heat_map(axes, estimates.correlations[chosen], faded, 1.0, names)
     axes.set_xticks(range(len(features)), names, rotation=90, parse_math=False)
     axes.set(xlabel="feature", ylabel="feature")
     figure.colorbar(image, label="correlation")
@@ -293,9 +295,9 @@ def _heat_map(axes: "Axes", values: FloatArray, faded: NDArray[np.bool_], reach:
     return image
 
 
-def _mark(axes: "Axes", ranks: NDArray[np.int64], heights: FloatArray, shown: Shown) -> None:
+def _mark(axes: "Axes", ranks: NDArray[np.int64], heights: FloatArray, estimates: Estimates) -> None:
     """Cross out what is not above the noise."""
-    lost = [i for i in range(heights.size) if shown.not_above(i)]
+    lost = [i for i in range(heights.size) if estimates.not_above(i)]
     if lost:
         axes.plot(ranks[lost], heights[lost], "x", color=BROWN, markersize=9, label=NOT_ABOVE_NOISE)
 
@@ -379,14 +381,14 @@ def plan_figure(plan: "Forecasts", *, progress: bool = False) -> "Figure":
 _Curve: TypeAlias = "Sequence[tuple[float, Forecast]]"
 
 
-def _draw_loss(axes: Any, plan: "Forecasts", shown: "Forecast", curve: _Curve) -> None:
-    chosen = shown.mechanism == plan.recommended
-    name = shown.mechanism + (" (recommended)" if chosen else "") + ("" if shown.as_asked else " *")
+def _draw_loss(axes: Any, plan: "Forecasts", forecast: "Forecast", curve: _Curve) -> None:
+    chosen = forecast.mechanism == plan.recommended
+    name = forecast.mechanism + (" (recommended)" if chosen else "") + ("" if forecast.as_asked else " *")
     where = [value for value, _ in curve]
     # A loss of 0 has no place on a logarithmic axis.
     means = [one.mean or math.nan for _, one in curve]
     (line,) = axes.plot(where, means, marker="o", linewidth=2.5 if chosen else 1.2, label=name)
-    if shown.low is not None:
+    if forecast.low is not None:
         lower, upper = ([getattr(one, side) or math.nan for _, one in curve] for side in ("low", "high"))
         axes.fill_between(where, lower, upper, color=line.get_color(), alpha=0.15, linewidth=0)
 

@@ -27,7 +27,7 @@ _MATRIX_REQUESTS = (Request.kind, RegressionRequest.kind)
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class Estimates:
     """The values of a release that are shown; a value is None where the release does not contain it.
 
     Attributes
@@ -150,7 +150,7 @@ class Shown:
         return sorted(int(j) for j in np.argsort(-weight, kind="stable")[:count])
 
 
-def read(release: Release) -> Shown:
+def read_estimates(release: Release) -> Estimates:
     """Return the values that are shown of a release.
 
     Examples
@@ -160,8 +160,8 @@ def read(release: Release) -> Shown:
     >>> from eigenveil.moments.row_rule import RowRule
     >>> origin = Origin(mechanism="a mechanism of tomorrow", parameters={}, row_rule=RowRule(1.0), n_rows=4)
     >>> release = Release({"matrix": np.diag([6, 2])}, {"matrix": 1.0}, Guarantee(1.0), origin)
-    >>> shown = read(release)
-    >>> shown.names, shown.variances.tolist(), shown.edges
+    >>> estimates = read_estimates(release)
+    >>> estimates.names, estimates.variances.tolist(), estimates.edges
     (('x0', 'x1'), [1.5, 0.5], None)
     """
     if not release.integers:
@@ -169,17 +169,17 @@ def read(release: Release) -> Shown:
     matrix = release.integers.get("matrix")
     if matrix is not None and (matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]):
         raise InvalidDataError("The matrix of the release is not square, so there is nothing to show.")
-    shown, heard = noted(release, _read)
-    return replace(shown, notes=(*shown.notes, *heard))
+    estimates, heard = noted(release, _read)
+    return replace(estimates, notes=(*estimates.notes, *heard))
 
 
-def _read(release: Release) -> Shown:
+def _read(release: Release) -> Estimates:
     matrix, spectrum, intervals, origin = release.matrix, release.spectrum, release.intervals, release.origin
     if matrix.has_matrix:
         _ = matrix.scaled_matrix  # may warn of features that are not distinguishable from noise
     components, names, notes = _components(release), shown_names(release), tuple(_notes(release))
     if not matrix.has_matrix:
-        return Shown(names, components, notes=notes)
+        return Estimates(names, components, notes=notes)
     if release.mechanism is not None and release.mechanism.releases == "directions":
         # Variances of sampled directions were released; eigenvalues of a matrix that is rebuilt from them were not.
         eigenvalues = spectrum.eigenvalues
@@ -188,7 +188,7 @@ def _read(release: Release) -> Shown:
     else:
         eigenvalues = matrix.eigensystem[0]
     test, errors = spectrum.noise_test, spectrum.loading_errors()
-    shown = Shown(
+    estimates = Estimates(
         names=names,
         components=components,
         sparse=isinstance(origin.request, SparseRequest),
@@ -211,19 +211,19 @@ def _read(release: Release) -> Shown:
         legend=intervals.legend,
     )
     if matrix.centred and origin.row_rule.keeps_lengths:
-        shown = replace(shown, means=release.mean, mean_intervals=intervals.mean())
+        estimates = replace(estimates, means=release.mean, mean_intervals=intervals.mean())
     if origin.request.kind not in _MATRIX_REQUESTS:
-        return shown
+        return estimates
     if origin.request.kind == Request.kind:
         spectrum.warn_of_features()
     if origin.row_rule.keeps_lengths:
         ends, variances = intervals.covariance(), np.diag(np.asarray(release.covariance))
         if ends is not None:
             places = np.arange(release.n_features)
-            shown = replace(shown, spread_intervals=np.sqrt(np.maximum(ends[places, places], 0.0)))
-        shown = replace(shown, spreads=np.sqrt(np.maximum(variances, 0.0)))
+            estimates = replace(estimates, spread_intervals=np.sqrt(np.maximum(ends[places, places], 0.0)))
+        estimates = replace(estimates, spreads=np.sqrt(np.maximum(variances, 0.0)))
     return replace(
-        shown,
+        estimates,
         correlations=release.correlation,
         correlation_intervals=intervals.correlation(),
         regressions=release.regressions if matrix.has_known_noise else (),
