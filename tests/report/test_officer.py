@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -54,9 +55,9 @@ def test_given_fields_are_printed(tmp_path):
     for text in ("Annual report", "Public<br>and the press", "Dr. A", "ticket 7", "one table in 2020"):
         assert f"<dd>{text}</dd>" in page
     file = tmp_path / "statement.yaml"
-    file.write_text(yaml.safe_dump(statement.to_dict()), encoding="utf-8")
+    file.write_text(yaml.safe_dump(asdict(statement)), encoding="utf-8")
     assert render_report(release, statement=file) == page
-    assert render_report(release, statement=statement.to_dict()) == page
+    assert render_report(release, statement=asdict(statement)) == page
 
 
 def test_hostile_fields_stay_text():

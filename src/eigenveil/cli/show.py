@@ -5,6 +5,7 @@ import importlib.util
 import io
 import warnings
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -330,7 +331,7 @@ def report(
     inputs = [release, *(one for one in (scores, statement) if one is not None), *ledger_files(ledger)]
     given = {"purpose": purpose, "recipients": recipients, "responsible": responsible, "approval": approval}
     options = {name: text for name, text in given.items() if text is not None}
-    stated = Statement.from_dict({**Statement.of(statement).to_dict(), **options})
+    stated = replace(Statement.of(statement), **options)
     check_output(page, force, inputs)
     if registry is not None:
         check_output(registry, force, [*inputs, page], "--registry")

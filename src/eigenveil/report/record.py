@@ -24,7 +24,7 @@ from ..releases.record import Release
 from ..releases.score_map import ScoreMap
 from ..releases.summarize import shown_names
 
-# What the data owner states.
+# Statements of the data owner.
 
 LABELS = {
     "purpose": "Purpose",
@@ -58,7 +58,7 @@ class Statement:
     --------
     >>> Statement(purpose="Annual report", recipients="Public").purpose
     'Annual report'
-    >>> Statement.from_dict({"porpose": "Annual report"})
+    >>> Statement.of({"porpose": "Annual report"})
     Traceback (most recent call last):
         ...
     eigenveil.errors.InvalidParameterError: Unknown key 'porpose' in the statement; did you mean purpose.
@@ -72,11 +72,24 @@ class Statement:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            object.__setattr__(self, one.name, _field_text(one.name, getattr(self, one.name)))
+            value = getattr(self, one.name)
+            if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+                value = "\n".join(value)
+            elif isinstance(value, date | int | float) and not isinstance(value, bool):
+                value = str(value)
+            if value is not None and (not isinstance(value, str) or len(value) > _LONGEST_FIELD):
+                got = f"{len(value):,} characters" if isinstance(value, str) else type(value).__name__
+                raise InvalidParameterError(
+                    f"{one.name} must be a text of at most {_LONGEST_FIELD:,} characters, or a list of texts; got {got}."
+                )
+            object.__setattr__(self, one.name, None if value is None else value.strip() or None)
 
     @classmethod
-    def from_dict(cls, content: Any) -> Self:
-        """Return the statement that a mapping of its fields makes; unknown keys are refused."""
+    def of(cls, given: "Statement | Mapping[str, Any] | str | PathLike[str] | None") -> Self:
+        """Return a statement that was given as such, as a mapping, as the path of a YAML file, or not at all."""
+        if isinstance(given, cls):
+            return given
+        content = _read_yaml(Path(given)) if isinstance(given, str | PathLike) else given
         if content is None:
             return cls()
         if not isinstance(content, Mapping):
@@ -87,17 +100,6 @@ class Statement:
                 hint = f"did you mean {near[0]}" if near else f"known keys are {', '.join(LABELS)}"
                 raise InvalidParameterError(f"Unknown key {quoted(key)} in the statement; {hint}.")
         return cls(**content)
-
-    @classmethod
-    def of(cls, given: "Statement | Mapping[str, Any] | str | PathLike[str] | None") -> Self:
-        """Return a statement that was given as such, as a mapping, as the path of a YAML file, or not at all."""
-        if isinstance(given, cls):
-            return given
-        return cls.from_dict(_read_yaml(Path(given)) if isinstance(given, str | PathLike) else given)
-
-    def to_dict(self) -> dict[str, str | None]:
-        """Return all fields; those that nobody filled in are None."""
-        return asdict(self)
 
 
 def _read_yaml(path: Path) -> Any:
@@ -110,21 +112,6 @@ def _read_yaml(path: Path) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" near line {mark.line + 1}"
         raise InvalidParameterError(f"{path} is not valid YAML{where}; check indentation and quotes.") from error
-
-
-def _field_text(name: str, value: Any) -> str | None:
-    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-        value = "\n".join(value)
-    if isinstance(value, date | int | float) and not isinstance(value, bool):
-        value = str(value)
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    if not isinstance(value, str) or len(value) > _LONGEST_FIELD:
-        raise InvalidParameterError(
-            f"{name} must be a text of at most {_LONGEST_FIELD:,} characters, or a list of texts; got "
-            f"{type(value).__name__ if not isinstance(value, str) else f'{len(value):,} characters'}."
-        )
-    return value.strip()
 
 
 # The record.
