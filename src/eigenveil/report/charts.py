@@ -167,6 +167,7 @@ def scree(estimates: Estimates) -> Html:
     """Draw variances along the components with their intervals, the released eigenvalues, and the noise level."""
     released, values, edges = estimates.released_eigenvalues, estimates.variances, estimates.edges
     assert released is not None
+    assert values is not None  # there are variances wherever there are eigenvalues
     count = min(SHOWN_EIGENVALUES, released.size)
     top, root = estimates.top(count) * 1.04 or 1.0, estimates.needs_root_scale
     upper, lower = 76, 276
@@ -194,7 +195,7 @@ def scree(estimates: Estimates) -> Html:
         shapes.append(line((begin, y(edge)), (end, y(edge)), "edge"))
     for i in range(count):
         x = left + step * (i + 0.5)
-        if values is not None and i < values.size:
+        if i < values.size:
             faint = " faint" if estimates.not_above(i) else ""
             if estimates.intervals is not None:
                 low, high = (y(float(end)) for end in estimates.intervals[i])
@@ -206,14 +207,13 @@ def scree(estimates: Estimates) -> Html:
             shapes.append(label(x, lower + 16, i + 1, "middle"))
     shapes.append(label((left + right) / 2, lower + 34, "component", "middle", "soft"))
     shapes.append(_legend(estimates))
+    variances = [
+        with_error(value, interval_of(estimates.intervals, i), SIZE) for i, value in enumerate(values[:count].tolist())
+    ]
     description = (
-        f"The first {count} released eigenvalues fall from {number(released[0])} to {number(released[count - 1])}."
+        f"The first {count} released eigenvalues fall from {number(released[0])} to {number(released[count - 1])}. "
+        f"Variances along the components are {for_readers('; '.join(variances))}."
     )
-    if values is not None:
-        texts = [
-            with_error(values[i], interval_of(estimates.intervals, i), SIZE) for i in range(min(count, values.size))
-        ]
-        description += f" Variances along the components are {for_readers('; '.join(texts))}."
     if edges is not None:
         description += f" The noise level is {number(edges[0])} for the first."
     return svg("scree", lower + 40, "Scree plot", description, shapes)
@@ -221,7 +221,7 @@ def scree(estimates: Estimates) -> Html:
 
 def _legend(estimates: Estimates) -> Html:
     """Return the key of the scree plot above it, in as many lines as its texts need."""
-    keys = [] if estimates.variances is None else [("point", "variance")]
+    keys = [("point", "variance")]
     keys += [("whisker", estimates.interval_name)] if estimates.intervals is not None else []
     keys += [("hollow", "released eigenvalue")]
     level = "noise level, uncorrelated" if estimates.of_correlation else "noise level"

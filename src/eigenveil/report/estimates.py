@@ -120,9 +120,8 @@ class Estimates:
 
     @property
     def needs_root_scale(self) -> bool:
-        """Whether the first eigenvalue would flatten all others on a linear axis."""
-        if self.released_eigenvalues is None:
-            return False
+        """True where the first eigenvalue would flatten all others on a linear axis."""
+        assert self.released_eigenvalues is not None
         values = self.released_eigenvalues[:SHOWN_EIGENVALUES]
         return bool(values[values.size // 2] < 0.05 * values[0])
 

@@ -110,18 +110,16 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
         How many eigenvalues, at most 15; as many as possible by default.
     """
     estimates = read_estimates(release)
-    if estimates.released_eigenvalues is None:
+    if estimates.released_eigenvalues is None or estimates.variances is None:
         raise InvalidDataError("The release has directions only, so there are no eigenvalues to plot.")
     count = _count(estimates.released_eigenvalues.size, n_components)
     figure, axes = _figure()
-    ranks = np.arange(1, count + 1)
-    if estimates.variances is not None:
-        values = estimates.variances[:count]
-        if estimates.intervals is not None:
-            low, high = estimates.intervals[:count].T
-            axes.vlines(ranks[: values.size], low, high, color=BLUE, linewidth=2, label=estimates.interval_name)
-        axes.plot(ranks[: values.size], values, "o", color=BLUE, label="variance")
-        _mark(axes, ranks, values, estimates)
+    ranks, values = np.arange(1, count + 1), estimates.variances[:count]
+    if estimates.intervals is not None:
+        low, high = estimates.intervals[:count].T
+        axes.vlines(ranks[: values.size], low, high, color=BLUE, linewidth=2, label=estimates.interval_name)
+    axes.plot(ranks[: values.size], values, "o", color=BLUE, label="variance")
+    _mark(axes, ranks, values, estimates)
     released = np.maximum(estimates.released_eigenvalues[:count], 0.0)
     axes.plot(ranks + 0.2, released, "o", mfc="white", mec=GREY, markersize=4, label="released eigenvalue")
     if estimates.edges is not None:

@@ -80,7 +80,8 @@ class Statement:
             if value is not None and (not isinstance(value, str) or len(value) > _LONGEST_FIELD):
                 got = f"{len(value):,} characters" if isinstance(value, str) else type(value).__name__
                 raise InvalidParameterError(
-                    f"{one.name} must be a text of at most {_LONGEST_FIELD:,} characters, or a list of texts; got {got}."
+                    f"{one.name} must be a text of at most {_LONGEST_FIELD:,} characters, or a list of texts; "
+                    f"got {got}."
                 )
             object.__setattr__(self, one.name, None if value is None else value.strip() or None)
 

@@ -1,12 +1,12 @@
 """Sections on the released values, each a function from the shown values to markup; None where there are none."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ..display import NOT_ABOVE_NOISE, NOT_DETERMINED, around, for_readers, holds_zero, marked, printable, with_error
 from ..limits import ANY, CORRELATION, SHARE, SIZE, Limits
+from ..numerics import FloatArray
 from ..releases.record import Release
 from ..releases.regression import Regression
 from ..releases.score_map import ScoreMap
@@ -41,24 +41,27 @@ def spectrum(estimates: Estimates) -> Html | None:
         said += "The axis has a square-root scale."
     columns, rows = ["component", "variance", "explained variance", "cumulative"], []
     columns += ["angle error"] if estimates.angles is not None else []
-    if estimates.variances is not None and estimates.shares is not None and estimates.running is not None:
-        for i in range(min(count, estimates.variances.size)):
-            row = [
-                marked(str(i + 1), estimates.not_above(i), NOT_ABOVE_NOISE),
-                _with_error(float(estimates.variances[i]), estimates.intervals, i, SIZE),
-                _with_error(float(estimates.shares[i]), estimates.share_intervals, i, percent=True),
-                _with_error(float(estimates.running[i]), estimates.running_intervals, i, percent=True),
-            ]
-            rows.append(row if estimates.angles is None else [*row, for_readers(estimates.angle_in_words(i))])
-    numbers = table("Variances of the components", columns, rows) if rows else None
+    for i in range(min(count, len(estimates.components))):
+        row = [
+            marked(str(i + 1), estimates.not_above(i), NOT_ABOVE_NOISE),
+            _with_error(estimates.variances, estimates.intervals, i, SIZE),
+            _with_error(estimates.shares, estimates.share_intervals, i, percent=True),
+            _with_error(estimates.running, estimates.running_intervals, i, percent=True),
+        ]
+        rows.append(row if estimates.angles is None else [*row, for_readers(estimates.angle_in_words(i))])
+    numbers = table("Variances of the components", columns, rows)
     eigenvalues = [(str(i + 1), number(released[i])) for i in range(count)]
     listed = folded("Released eigenvalues", table("Released eigenvalues", ("component", "eigenvalue"), eigenvalues))
     chart = figure(charts.scree(estimates), said, listed)
     return card("spectrum", "Explained variance", element("div", chart, numbers, class_="pair drawn"))
 
 
-def _with_error(value: float, intervals: Any, i: int, limits: Limits = ANY, *, percent: bool = False) -> str:
-    return for_readers(with_error(value, charts.interval_of(intervals, i), limits, percent=percent))
+def _with_error(
+    values: FloatArray | None, intervals: FloatArray | None, i: int, limits: Limits = ANY, *, percent: bool = False
+) -> str:
+    """Return one of some values with its interval in words."""
+    assert values is not None
+    return for_readers(with_error(float(values[i]), charts.interval_of(intervals, i), limits, percent=percent))
 
 
 def plane(estimates: Estimates) -> Html | None:
@@ -143,11 +146,9 @@ def means(estimates: Estimates) -> Html | None:
     columns, rows = ["feature", "mean"], []
     columns += ["standard deviation"] if estimates.spreads is not None else []
     for j in features:
-        row = [estimates.names[j], _with_error(float(estimates.means[j]), estimates.mean_intervals, j)]
+        row = [estimates.names[j], _with_error(estimates.means, estimates.mean_intervals, j)]
         row += (
-            []
-            if estimates.spreads is None
-            else [_with_error(float(estimates.spreads[j]), estimates.spread_intervals, j, SIZE)]
+            [] if estimates.spreads is None else [_with_error(estimates.spreads, estimates.spread_intervals, j, SIZE)]
         )
         rows.append(row)
     said = "In the units of the features."
@@ -263,7 +264,7 @@ def _component(estimates: Estimates, i: int) -> Html:
     listed = strip_table(f"Largest loadings of component {i + 1}", columns, rows, estimates.not_above(i))
     title = f"Component {i + 1}"
     if estimates.shares is not None:
-        title += f": {_with_error(float(estimates.shares[i]), estimates.share_intervals, i, percent=True)} of variance"
+        title += f": {_with_error(estimates.shares, estimates.share_intervals, i, percent=True)} of variance"
     if estimates.sparse:
         title += f", {used.size} of {len(estimates.names)} features"
     if estimates.not_above(i):
