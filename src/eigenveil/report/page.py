@@ -29,7 +29,6 @@ from .html import Html, card, element, figure, folded, number, table
 from .record import (
     LABELS,
     Bounds,
-    Range,
     Record,
     Spending,
     Statement,
@@ -188,14 +187,14 @@ def _check_same_directions(cloud: ScoreMap, components: FloatArray) -> None:
 
 def _document(title: str, body: Html) -> str:
     assets = files(__package__)
-    style = Html(assets.joinpath("page.css").read_text(encoding="utf-8"))
-    script = Html(assets.joinpath("theme.js").read_text(encoding="utf-8"))
-    policy = f"default-src 'none'; style-src '{_source(style)}'; script-src '{_source(script)}'; base-uri 'none'"
+    style, script = (Html(assets.joinpath(name).read_text(encoding="utf-8")) for name in ("page.css", "theme.js"))
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    policy = "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
     head = element(
         "head",
         element("meta", charset="utf-8"),
         # Nothing may be loaded and only these two texts may act, whatever stands in the names of features.
-        element("meta", http_equiv="Content-Security-Policy", content=policy + "; form-action 'none'"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy.format(*digests)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="generator", content=f"eigenveil {__version__}"),
@@ -206,10 +205,6 @@ def _document(title: str, body: Html) -> str:
     return "<!DOCTYPE html>\n" + element(
         "html", head, element("body", skip, body, element("script", script)), lang="en"
     )
-
-
-def _source(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _subtitle(release: Release) -> str:
@@ -400,7 +395,12 @@ def _bounds(release: Release, bounds: Bounds) -> list[Html]:
             said.append(element("p", "The schema declares these columns:"))
         said.append(table("Declared columns", ("column", "kind", "declared", "features"), rows))
     if bounds.ranges and bounds.ranges_source != "schema":
-        ranges = [(one.feature, _range_in_words(one)) for one in bounds.ranges]
+        ranges = [
+            (one.feature, "none found: treated as constant")
+            if one.low is None or one.high is None
+            else (one.feature, f"{number(one.low, 6)} to {number(one.high, 6)}")
+            for one in bounds.ranges
+        ]
         if len(ranges) > 1 and len({(one.low, one.high) for one in bounds.ranges}) == 1:
             said.append(element("p", f"All {len(ranges):,} features: {ranges[0][1]}."))
         else:
@@ -419,12 +419,6 @@ def _bounds(release: Release, bounds: Bounds) -> list[Html]:
             )
         said.append(element("p", whose))
     return said
-
-
-def _range_in_words(one: Range) -> str:
-    if one.low is None or one.high is None:
-        return "none found: treated as constant"
-    return f"{number(one.low, 6)} to {number(one.high, 6)}"
 
 
 def _spent(release: Release, spent: Spending) -> list[Html]:
