@@ -18,8 +18,8 @@ from eigenveil.errors import NoiseWarning
 from eigenveil.limits import ANY, CORRELATION, SHARE, SIZE
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report
-from eigenveil.report.facts import read
-from eigenveil.report.notebook import fit_html
+from eigenveil.report.estimates import read_estimates
+from eigenveil.report.headline import fit_html
 from made_releases import NAMES, drawn, table
 
 CENTRED = RowBound(8.0, constant=8.0)
@@ -104,7 +104,7 @@ def test_attributes(made):
     for fit in filter(None, [release.regression]):
         check(fit.coef, fit.coef_interval)
         check(fit.r2, fit.r2_interval, SHARE)
-    shown = read(release)
+    shown = read_estimates(release)
     for i in range(len(shown.components)):
         for j, name in enumerate(shown.names):
             ends = shown.loading_interval(i, j)

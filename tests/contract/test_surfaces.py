@@ -16,8 +16,8 @@ from eigenveil.display import NOT_ABOVE_NOISE, angle_in_words
 from eigenveil.errors import NoiseWarning
 from eigenveil.releases.origin import ComponentsRequest
 from eigenveil.report import render_report
-from eigenveil.report.facts import read
-from eigenveil.report.notebook import fit_html
+from eigenveil.report.estimates import read_estimates
+from eigenveil.report.headline import fit_html
 from made_releases import drawn
 
 # Mechanisms with noise of a known distribution, from noise alone to hardly any; of covariances and of correlations.
@@ -68,7 +68,7 @@ def test_above_the_noise_and_the_angle_are_the_same_on_every_surface(made):
 
         # The report, its figures, the notebook, the command line.
         shown, page, notebook = (
-            read(release),
+            read_estimates(release),
             plain_words(render_report(release)),
             plain_words(fit_html("Fit", release)),
         )

@@ -19,7 +19,7 @@ from eigenveil.estimators.forecast import normalized_spectrum, smallest_meeting
 from eigenveil.estimators.parameters import PCAParameters
 from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.report.plan_figure import plan_figure
+from eigenveil.report.plots import plan_figure
 from eigenveil.tables.schema import Column, Schema
 from eigenveil.theory import power_law
 from helpers import assert_one_sentence, refused

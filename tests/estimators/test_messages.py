@@ -8,7 +8,7 @@ from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge
 from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.releases.record import Release
-from eigenveil.report.facts import read
+from eigenveil.report.estimates import read_estimates
 from helpers import refused
 
 X = np.random.default_rng(0).normal(size=(200, 3))
@@ -81,4 +81,4 @@ def test_what_the_noise_hides_is_a_note_for_readers():
     with pytest.warns(NoiseWarning, match="variance of the target is not distinguishable") as warned:
         drawn = PrivateRidge(target=0, epsilon=0.001, norm_bound=6.0, fit_intercept=False).fit(X).release_
     again = Release(drawn.integers, drawn.unit, drawn.guarantee, drawn.origin)
-    assert str(warned[0].message) in read(again).notes
+    assert str(warned[0].message) in read_estimates(again).notes

@@ -196,7 +196,7 @@ def end_without_a_word(*args):
 def test_an_audit_whose_processes_end_is_one_sentence(monkeypatch):
     from eigenveil.audit import audit, run
 
-    monkeypatch.setattr(run, "_draw_block", end_without_a_word)
+    monkeypatch.setattr(run, "_scores", end_without_a_word)
     with refused(EngineError):
         audit(MECHANISMS["laplace"](epsilon=1.0, n_features=2), draws=4000, block=100, workers=2)
 

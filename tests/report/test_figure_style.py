@@ -1,6 +1,5 @@
 """One style for every figure: colours of the report that can be told apart, and a label on every axis."""
 
-import ast
 import itertools
 import re
 from importlib.resources import files
@@ -101,28 +100,3 @@ def test_an_axis_without_a_label_is_found():
     left.set(ylabel="error")
     right.set_axis_off()
     assert unlabelled(figure) == []
-
-
-def test_everything_that_draws_draws_in_the_style():
-    """Whoever imports matplotlib for a figure of the docs does so through the style."""
-    own = {ROOT / "src" / "eigenveil" / "report" / "plots.py"}
-    folders = ("src", "benchmarks", "experiments", "tools")
-    drawing = {path: path.read_text(encoding="utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py")}
-    for path, text in drawing.items():
-        assert path in own or not imports_figures(text), path
-
-
-def imports_figures(text):
-    """Return whether a module makes figures by itself; what it needs for types and for saving is not that."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import) and any(alias.name.startswith("matplotlib.pyplot") for alias in node.names):
-            return True
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Figure", "plt.subplots", "plt.figure"):
-            return True
-    return False
-
-
-def test_a_figure_out_of_style_is_found():
-    assert imports_figures("import matplotlib.pyplot as plt")
-    assert imports_figures("from matplotlib.figure import Figure\nfigure = Figure()")
-    assert not imports_figures("from eigenveil.report.plots import new_figure\nfigure = new_figure(6, 4)")

@@ -8,10 +8,10 @@ import pytest
 
 from eigenveil import Release, RowBound
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.releases.origin import Request, SparseRequest
-from eigenveil.report.facts import read
+from eigenveil.releases.origin import Request
+from eigenveil.report.estimates import read_estimates
 from helpers import refused
-from made_releases import directions_by_hand, drawn, with_origin
+from made_releases import directions_by_hand, drawn
 
 pytest.importorskip("matplotlib", reason="plots are an extra")
 
@@ -37,7 +37,7 @@ def test_figures_can_be_saved_and_shown(plot, release, tmp_path):
 
 def test_scree_shows_variances_intervals_and_the_edge_of_the_noise(release):
     axes = plots.scree(release, n_components=3).axes[0]
-    shown = read(release)
+    shown = read_estimates(release)
     lines = {line.get_label(): line for line in axes.lines}
     np.testing.assert_allclose(lines["variance"].get_ydata(), release.explained_variance)
     released = np.maximum(shown.released_eigenvalues[:3], 0)
@@ -90,14 +90,6 @@ def test_what_may_be_zero_has_no_colour():
         plots.loading_errors(drawn("ppca", n_components=2))
 
 
-def test_explained_variance_of_sparse_components_has_a_bar_for_each():
-    release = drawn("matrix_laplace", epsilon=4.0, request=SparseRequest(2))
-    heights = [bar.get_height() for bar in plots.explained_variance(release).axes[0].patches]
-    np.testing.assert_allclose(heights, release.explained_variance_ratio)
-    with refused(InvalidParameterError):
-        plots.explained_variance(release, n_components=3)
-
-
 def test_loadings_show_the_components_with_names_as_they_are():
     names = ["$x_", "b", "c$\\frac"]
     release = directions_by_hand(np.eye(2, 3), feature_names=tuple(names))
@@ -114,14 +106,6 @@ def test_a_subspace_has_no_eigenvalues_to_plot(release):
             plot(subspace)
     with refused(InvalidParameterError):
         plots.scree(release, n_components=6)
-
-
-def test_without_known_components_there_are_no_loadings_to_plot():
-    foreign = with_origin(
-        drawn("eigenvector_sampling", bound=RowBound(8.0, constant=8.0)), mechanism="a mechanism of tomorrow"
-    )
-    with refused(InvalidDataError):
-        plots.loadings(foreign)
 
 
 def test_matplotlib_loads_with_the_first_plot_and_pyplot_never(tmp_path):

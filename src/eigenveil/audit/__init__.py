@@ -1,12 +1,11 @@
-"""Lower bounds on epsilon from the outputs of the code as it runs: what a mechanism cannot be, shown by drawing.
+"""Lower bounds on epsilon from the outputs of the code as it runs.
 
 An audit makes its own data: it has no way to rows, moments or the gate.
 """
 
 from .lower_bound import Event, LowerBound, epsilon_lower_bound
 from .neighbours import Neighbours
-from .report import AuditReport, LedgerAudit, audit_ledger
-from .run import audit
+from .run import AuditReport, LedgerAudit, audit, audit_ledger
 from .subjects import EstimatorSubject, MechanismSubject, Subject, UnitSubject, unit_neighbours
 
 __all__ = [

@@ -41,7 +41,7 @@ class Event:
     likely: int
 
     def count(self, scores: FloatArray) -> int:
-        """Return how many scores lie in the event."""
+        """Return the number of scores in the event."""
         return int(np.count_nonzero(scores >= self.threshold if self.above else scores <= self.threshold))
 
     @property
@@ -204,40 +204,29 @@ def features(values: Values) -> FloatArray:
     return np.hstack([table, logs])
 
 
-def learned_score(first: FloatArray, second: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Return a function that separates outputs of D (high) from outputs of D' (low), learned on these draws.
+def judged(
+    first: FloatArray, second: FloatArray, *, delta: float, confidence: float
+) -> tuple[float, Callable[[FloatArray], FloatArray]]:
+    """Return the bound of the best event on these draws, and the statistic that it is about; for use on other draws.
 
-    It must then be used on other draws. Features without variance on both samples carry nothing and are dropped by
-    the standardization; a separable sample is no problem, since the regression is penalized.
+    The statistic is the score itself. A table of features is turned into a score, high for outputs of D, by a
+    classifier that is learned on one half of these draws. A separable half is no problem: the regression is penalized.
     """
+    if first.ndim == 1:
+        return choose_event(first, second, delta=delta, confidence=confidence)[0], np.asarray
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    table = np.vstack([first, second])
-    labels = np.repeat([1, 0], [len(first), len(second)])
+    halves = len(first) // 2, len(second) // 2
     model = make_pipeline(StandardScaler(), LogisticRegression(C=1.0, max_iter=200))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a rough direction is a valid one
-        model.fit(table, labels)
+        model.fit(np.vstack([first[: halves[0]], second[: halves[1]]]), np.repeat([1, 0], halves))
 
     def score(outputs: FloatArray) -> FloatArray:
         return np.asarray(model.decision_function(outputs))
 
-    return score
-
-
-def judged(
-    first: FloatArray, second: FloatArray, *, delta: float, confidence: float
-) -> tuple[float, Callable[[FloatArray], FloatArray]]:
-    """Return how telling a pair of data sets is, and the statistic to judge it by: the score, or a learned one.
-
-    A table of features is turned into a score by a classifier that is learned on one half of these draws.
-    """
-    if first.ndim == 1:
-        return choose_event(first, second, delta=delta, confidence=confidence)[0], np.asarray
-    halves = len(first) // 2, len(second) // 2
-    score = learned_score(first[: halves[0]], second[: halves[1]])
     rest = score(first[halves[0] :]), score(second[halves[1] :])
     return choose_event(*rest, delta=delta, confidence=confidence)[0], score

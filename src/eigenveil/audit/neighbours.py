@@ -94,12 +94,12 @@ def added_row_neighbours(d: int, n_rows: int) -> list[Neighbours]:
 
 
 def tied_neighbours(d: int, strength: float, adjacency: Adjacency) -> list[Neighbours]:
-    """Return data whose two largest eigenvalues are nearly tied, for the mechanisms that sample directions.
+    """Return data of d > 1 features whose two largest eigenvalues are nearly tied, for samplers of directions.
 
     C = diag(T + g, T, 0, ...) against diag(T + g + 1, T - 1, 0, ...), where a row e2 is replaced by e1; under
     add/remove a row e1 is added.
     """
-    x, y = np.eye(d)[0], np.eye(d)[min(1, d - 1)]
+    x, y = np.eye(d)[:2]
     many = max(1, math.ceil(_FAR / strength))
     found = []
     for total, gap in ((many, 0), (many, 1), (many, math.ceil(1 / strength)), (1, 0), (1, math.ceil(1 / strength))):
@@ -109,14 +109,12 @@ def tied_neighbours(d: int, strength: float, adjacency: Adjacency) -> list[Neigh
         if adjacency is Adjacency.REPLACE_ONE:
             second = np.delete(second, total + gap, axis=0)
         found.append(Neighbours(name, first, second))
-    if d > 1:
-        # One eigenvalue t, a half below and a half above the point where the sampler changes its algorithm.
-        t = _SWITCH / (strength * math.sqrt(1 - 1 / d)) - 0.5
-        whole = max(0, math.floor(t))
-        base = np.vstack([np.tile(np.eye(d)[0], (whole, 1)), math.sqrt(max(0.0, t - whole)) * np.eye(d)[:1]])
-        last = np.eye(d)[:1]
-        first = np.vstack([base, 0 * last]) if adjacency is Adjacency.REPLACE_ONE else base
-        found.append(Neighbours("around the switch of the sampler", first, np.vstack([base, last])))
+    # One eigenvalue t, a half below and a half above the point where the sampler changes its algorithm.
+    t = _SWITCH / (strength * math.sqrt(1 - 1 / d)) - 0.5
+    whole = max(0, math.floor(t))
+    base = np.vstack([np.tile(x, (whole, 1)), math.sqrt(max(0.0, t - whole)) * x])
+    first = np.vstack([base, 0 * x]) if adjacency is Adjacency.REPLACE_ONE else base
+    found.append(Neighbours("around the switch of the sampler", first, np.vstack([base, x])))
     return found
 
 

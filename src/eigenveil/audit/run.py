@@ -1,28 +1,116 @@
-"""`audit`: draws outputs block by block on several cores, and bounds epsilon from below."""
+"""Audits: `audit` bounds the epsilon of running code from below, `audit_ledger` compares a ledger with releases."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from fractions import Fraction
 from multiprocessing import get_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ..accounting.calibration import exact, zcdp_epsilon
+from ..accounting.composition import concentrated_rho
+from ..accounting.ledger import PrivacyLedger
 from ..errors import EngineError, InvalidParameterError, integer_between, probability_below_one
-from ..guarantee import Unit
+from ..guarantee import Guarantee, Unit
 from ..numerics import FloatArray
 from ..sampling.randomness import secure_generator
 from .lower_bound import choose_event, error_level, evaluate, judged
 from .neighbours import Neighbours
-from .report import AuditReport
 from .subjects import Subject, subject_for
+
+if TYPE_CHECKING:
+    from ..releases.record import Release
 
 Progress = Callable[[int, int], None]
 
 # Where only an approximate guarantee is given, its delta is usually far below what draws can see.
-SMALLEST_AUDITED_DELTA = 0.01
+_AUDITED_DELTAS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _MOST_DRAWS, _MOST_WORKERS = 10**9, 1000
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """A lower bound on epsilon, beside what is claimed.
+
+    Attributes
+    ----------
+    name : str
+        What was audited.
+    parameters : dict
+        Its public parameters.
+    epsilon_lower : float
+        With probability `confidence`, epsilon at `delta` is at least this on some pair of neighbours.
+    delta, confidence : float
+        At which delta, and with which confidence over everything that was tried.
+    claimed : float
+        The smallest epsilon that is claimed at this very delta; infinity where nothing is.
+    claimed_by : str
+        Who states it: the "guarantee" of the code, or the "published" paper.
+    neighbours, event : str
+        The two data sets and the event that gave the bound.
+    counts, draws : (int, int)
+        Outputs in the event, and outputs evaluated: where the event is likely, and on the neighbour.
+    n_searched : int
+        Pairs of neighbours that were searched.
+    impossible : float
+        A lower bound on the probability of outputs that the neighbour cannot produce; 0 where none were found. No
+        epsilon helps against them: a delta below this number is refuted.
+    unit : Unit
+        What the two data sets differ in: one row, or one person with all of their rows.
+    """
+
+    name: str
+    parameters: dict[str, Any]
+    epsilon_lower: float
+    delta: float
+    confidence: float
+    claimed: float
+    claimed_by: str
+    neighbours: str
+    event: str
+    counts: tuple[int, int]
+    draws: tuple[int, int]
+    n_searched: int
+    impossible: float
+    unit: Unit = Unit.ROW
+
+    @property
+    def verdict(self) -> str:
+        """The word "violation" where the bound passes the claim, else "consistent", which proves nothing."""
+        return "violation" if self.epsilon_lower > self.claimed else "consistent"
+
+    @property
+    def tightness(self) -> float:
+        """The lower bound over the claimed epsilon: 1 would mean that nothing is given away."""
+        if self.claimed == 0 or not math.isfinite(self.claimed):
+            return math.nan
+        return self.epsilon_lower / self.claimed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in JSON types; numbers that JSON lacks become None."""
+        fields = {**asdict(self), "verdict": self.verdict, "tightness": self.tightness}
+        return {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in fields.items()
+        }
+
+    def __str__(self) -> str:
+        claim = f"{self.claimed:.4g} ({self.claimed_by})" if math.isfinite(self.claimed) else "nothing"
+        text = (
+            f"{self.name}: epsilon >= {self.epsilon_lower:.4g} at delta = {self.delta:g} with confidence "
+            f"{self.confidence:.10g}; claimed {claim} for {self.unit.in_words}: {self.verdict}"
+        )
+        if self.impossible:
+            text += (
+                f"; support violation, outputs of probability >= {self.impossible:.3g} betray the data with certainty"
+            )
+        return text
 
 
 def audit(
@@ -78,7 +166,12 @@ def audit(
     'consistent'
     """
     subject = subject_for(subject, parameters)
-    at = _audited_delta(subject, delta)
+    if delta is None:
+        # A pure claim is finite at delta 0; a subject need not state its delta, so others are looked up on a grid.
+        finite = [at for at in _AUDITED_DELTAS if min(subject.claims(at).values()) < np.inf]
+        at = finite[0] if finite else 0.0  # nothing is claimed anywhere
+    else:
+        at = probability_below_one("delta", delta)
     tried = list(subject.neighbours() if neighbours is None else neighbours)
     if not tried:
         raise InvalidParameterError("An audit needs at least one pair of neighbours.")
@@ -90,7 +183,7 @@ def audit(
     total, done = 2 * (len(tried) * (quarter // len(tried)) + draws - quarter), 0
 
     def draw(stage: int, numbers: Sequence[int], size: int) -> list[tuple[FloatArray, FloatArray]]:
-        """Return so many scores on D and on D' of each of these pairs."""
+        """Return `size` scores on D and on D' for each of these pairs."""
         nonlocal done
         sizes = [min(block, size - start) for start in range(0, size, block)]
         keys = [(number, side, place) for number in numbers for side in (0, 1) for place in range(len(sizes))]
@@ -147,20 +240,72 @@ def audit(
     )
 
 
-def _audited_delta(subject: Subject, delta: float | None) -> float:
-    if delta is not None:
-        return probability_below_one("delta", delta)
-    # A pure claim is finite at delta 0. Others are looked up on a grid of candidate bounds, so that a subject need not
-    # state its delta.
-    if min(subject.claims(0.0).values()) < np.inf:
-        return 0.0
-    for at in (SMALLEST_AUDITED_DELTA, 0.02, 0.05, 0.1, 0.2, 0.5):
-        if min(subject.claims(at).values()) < np.inf:
-            return at
-    return 0.0  # nothing is claimed anywhere
-
-
 def _scores(block: tuple[Subject, Neighbours, int, int, tuple[int, ...] | None]) -> FloatArray:
     """Return the scores of one block of draws; in a worker process this is all that runs."""
     subject, data, side, size, seed = block
     return subject.scores(data, side, size, secure_generator() if seed is None else np.random.default_rng(seed))
+
+
+# Ledgers.
+
+
+@dataclass(frozen=True)
+class LedgerAudit:
+    """Findings of a comparison of a ledger with releases.
+
+    Attributes
+    ----------
+    findings : tuple of str
+        One sentence for everything that does not fit; none where all is paid for.
+    """
+
+    findings: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """The word "violation" where anything was found, else "consistent"."""
+        return "violation" if self.findings else "consistent"
+
+
+def audit_ledger(ledger: PrivacyLedger, releases: "Iterable[Release]") -> LedgerAudit:
+    """Compare the guarantees of releases with the entries of a ledger and with its total.
+
+    Parameters
+    ----------
+    ledger : PrivacyLedger
+        As its users see it: `entries()` and `spent` are asked, nothing else.
+    releases : iterable of Release
+        Drawn with this ledger. Releases that the audit does not know of may be in the ledger too.
+    """
+    entries = {entry.entry: entry.guarantee for entry in ledger.entries()}
+    findings, paid = [], Counter[int]()
+    promised = []
+    for number, release in enumerate(releases, 1):
+        promised.append(release.guarantee)
+        entry = release.origin.ledger_entry
+        if entry is None or entry not in entries:
+            findings.append(f"Release {number} has no entry in the ledger.")
+            continue
+        paid[entry] += 1
+        recorded, promise = entries[entry], release.guarantee
+        rho, least = concentrated_rho(recorded), concentrated_rho(promise)
+        alike = recorded.adjacency is promise.adjacency and recorded.unit is promise.unit
+        enough = recorded.epsilon >= promise.epsilon and recorded.delta >= promise.delta
+        if not (alike and enough and (rho is None or (least is not None and rho >= least))):
+            findings.append(f"Entry {entry} records less than release {number} promises.")
+    findings += [f"Entry {entry} pays for {times} releases." for entry, times in paid.items() if times > 1]
+    # What is known to have happened: all entries, and all releases. The total may not be below either.
+    for what, guarantees in (("its entries", list(entries.values())), ("the releases", promised)):
+        if _spent_less(ledger, guarantees):
+            findings.append(f"The ledger says that less was spent than {what} add up to.")
+    return LedgerAudit(tuple(findings))
+
+
+def _spent_less(ledger: PrivacyLedger, guarantees: list[Guarantee]) -> bool:
+    epsilon, delta = ledger.spent
+    if ledger.composition == "zcdp":
+        rhos = [concentrated_rho(guarantee) for guarantee in guarantees]
+        total = sum((exact(rho) for rho in rhos if rho is not None), Fraction(0))
+        return total > 0 and epsilon < zcdp_epsilon(float(total), ledger.delta) * (1 - 1e-12)
+    least = sum((exact(one.epsilon) for one in guarantees), Fraction(0))
+    return exact(epsilon) < least or exact(delta) < sum((exact(one.delta) for one in guarantees), Fraction(0))

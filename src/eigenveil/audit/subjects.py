@@ -35,16 +35,13 @@ def mechanism_claims(mechanism: Mechanism, delta: float) -> dict[str, float]:
     >>> mechanism_claims(MECHANISMS["laplace"](epsilon=1.0, n_features=2, calibration="paper"), 0.0)
     {'guarantee': 0.55901..., 'published': 1.0}
     """
-    return {"guarantee": mechanism.epsilon_at(delta), **_published(mechanism.guarantee(), delta)}
+    return {**guarantee_claims(mechanism.guarantee(), delta), "guarantee": mechanism.epsilon_at(delta)}
 
 
 def guarantee_claims(guarantee: Guarantee, delta: float) -> dict[str, float]:
-    """Return the epsilon of a guarantee at a delta, without a mechanism and its privacy curve."""
-    return {"guarantee": guaranteed_epsilon(guarantee, delta), **_published(guarantee, delta)}
-
-
-def _published(guarantee: Guarantee, delta: float) -> dict[str, float]:
-    return {} if guarantee.claimed is None else {"published": implied_epsilon(*guarantee.claimed, delta)}
+    """Return the epsilon of a guarantee at a delta, and that of the paper behind it if the paper claims another."""
+    published = {} if guarantee.claimed is None else {"published": implied_epsilon(*guarantee.claimed, delta)}
+    return {"guarantee": guaranteed_epsilon(guarantee, delta), **published}
 
 
 class LocalSubject:

@@ -212,7 +212,7 @@ def _numbers(text: str, what: str) -> list[float]:
 
 
 def _write(answer: "Forecasts", path: Path, progress: bool) -> None:
-    from ..report.plan_figure import plan_figure
+    from ..report.plots import plan_figure
 
     figure = plan_figure(answer, progress=progress)
     with whole_file(path) as file:

@@ -5,6 +5,7 @@ import importlib.util
 import io
 import warnings
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -50,11 +51,11 @@ _SHOWN_COEFFICIENTS = 20
 
 def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Show a release: its guarantee, components and intervals. Spends nothing."""
-    from ..report.facts import SHOWN_COMPONENTS, read
+    from ..report.estimates import SHOWN_COMPONENTS, read_estimates
 
     opened = opened_release(release)
     with busy("computing intervals", quiet or as_json):
-        shown = read(opened)
+        shown = read_estimates(opened)
         if as_json:
             values = _values(opened, shown)
     if as_json:
@@ -330,7 +331,7 @@ def report(
     inputs = [release, *(one for one in (scores, statement) if one is not None), *ledger_files(ledger)]
     given = {"purpose": purpose, "recipients": recipients, "responsible": responsible, "approval": approval}
     options = {name: text for name, text in given.items() if text is not None}
-    stated = Statement.from_dict({**Statement.of(statement).to_dict(), **options})
+    stated = replace(Statement.of(statement), **options)
     check_output(page, force, inputs)
     if registry is not None:
         check_output(registry, force, [*inputs, page], "--registry")

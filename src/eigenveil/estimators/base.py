@@ -364,7 +364,7 @@ class ReleaseEstimator(BaseEstimator):
         # scikit-learn asks for it, and heeds its own setting of what is displayed.
         if not hasattr(self, "release_"):
             return str(super()._html_repr())
-        from ..report.notebook import fit_html
+        from ..report.headline import fit_html
 
         return fit_html(type(self).__name__, self.release_)
 

@@ -1,15 +1,16 @@
-"""The result of a release in one sentence with its error, and the warning where all of it may be noise."""
+"""The result of a release in one sentence with its error, as a warning where it may be noise, and for a notebook."""
 
-from collections.abc import Sequence
+import warnings
 
 import numpy as np
 
-from ..display import for_readers, holds_zero, with_error
+from ..display import NOT_ABOVE_NOISE, for_readers, holds_zero, marked, notebook_grid, notebook_table, with_error
+from ..errors import NoiseWarning
 from ..limits import CORRELATION, SHARE, SIZE
 from ..releases.record import Release
 from ..releases.regression import Regression
 from .charts import interval_of
-from .facts import Shown
+from .estimates import Estimates, read_estimates
 from .html import Html, element
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -18,126 +19,150 @@ _LONGEST = 90  # letters of names in a sentence
 HELP = "Use more rows, a larger epsilon, a delta above 0 or fewer features."
 
 
-def headline(shown: Shown, release: Release) -> str:
+def headline(estimates: Estimates, release: Release) -> str:
     """Return the result with its error, as a sentence."""
-    if shown.regressions:
-        return " ".join(_of_regression(shown, fit) for fit in shown.regressions)
-    if shown.correlations is not None:
-        return _of_matrix(shown, release)
-    if not len(shown.components):
-        return "This version of eigenveil cannot compute components from this release."
-    return _of_components(shown, release)
+    if estimates.regressions:
+        return " ".join(_of_regression(estimates, fit) for fit in estimates.regressions)
+    return _of_components(estimates, release) if estimates.correlations is None else _of_matrix(estimates, release)
 
 
-def noise_banner(shown: Shown) -> Html | None:
+def noise_banner(estimates: Estimates) -> Html | None:
     """Return the warning over a release whose result is not distinguishable from noise; None where some of it is.
 
     It is about the requested result alone: correlations may be significant where no coefficient is.
     """
-    if shown.regressions:
-        lost = not any(map(_significant_coefficients, shown.regressions))
-        title, them = "No coefficient is significantly different from 0", "the coefficients"
-        beside = " Correlations, means and standard deviations have separate intervals."
-    elif shown.correlations is not None:
-        lost, them = _lost_matrix(shown), "the correlations" if len(shown.names) > 1 else "the variance"
-        title = _lost_matrix_in_words(shown)
-        beside = " Means and standard deviations have separate intervals." if len(shown.names) > 1 else ""
-    else:
-        lost = _rising(shown) == 0
-        title, them, beside = "No component is above the noise", "the components", ""
-    if not lost:
+    title, them, beside = None, "components", ""
+    if estimates.regressions:
+        them, beside = "coefficients", " Correlations, means and standard deviations have separate intervals."
+        if not any(map(_significant_coefficients, estimates.regressions)):
+            title = "No coefficient is significantly different from 0"
+    elif estimates.correlations is not None:
+        title, them = _nothing_in_matrix(estimates), "variance"
+        if len(estimates.names) > 1:
+            them, beside = "correlations", " Means and standard deviations have separate intervals."
+    elif estimates.above_noise is not None and not estimates.above_noise.any():
+        title = "No component is above the noise"
+    if title is None:
         return None
-    text = f"{them[:1].upper()}{them[1:]} below may be noise. Do not draw conclusions from this part.{beside} {HELP}"
+    text = f"The {them} below may be noise. Do not draw conclusions from this part.{beside} {HELP}"
     return element("div", element("strong", title), element("p", text), class_="banner", role="alert")
 
 
-def _rising(shown: Shown) -> int | None:
-    """Return how many components are above the noise; None where this is not known."""
-    return None if shown.above_noise is None else int(shown.above_noise.sum())
+# Components.
 
 
-def _of_components(shown: Shown, release: Release) -> str:
-    k, rising = len(shown.components), _rising(shown)
-    kind = "sparse component" if shown.sparse else "component"
-    kinds = kind if k == 1 else f"{kind}s"
+def _of_components(estimates: Estimates, release: Release) -> str:
+    k = len(estimates.components)
+    rising = None if estimates.above_noise is None else int(estimates.above_noise.sum())
+    kinds = ("sparse component" if estimates.sparse else "component") + ("" if k == 1 else "s")
     if rising == 0:
         return f"No component is above the noise: {'the' if k == 1 else f'all {_word(k)}'} {kinds} may be noise alone."
-    if rising is not None:
-        some = _word(k) if rising == k else f"{_word(rising)} of {_word(k)}"
-        said = f"{some} {kinds} {'is' if rising == 1 else 'are'} above the noise"
-    elif shown.variances is not None:
-        said = f"{_word(k)} {kinds} {'was' if k == 1 else 'were'} released"
-    else:
+    if estimates.shares is None:
         were = "was released, without its variance" if k == 1 else "were released, without their variances"
         return _sentence(f"{_word(k)} {kinds} {were}")
-    first = next((i for i in range(k) if not shown.not_above(i)), 0)
-    which = "it" if k == 1 or (rising == 1) else "the first" if first == 0 else f"component {first + 1}"
-    assert shown.shares is not None
-    share = with_error(float(shown.shares[first]), interval_of(shown.share_intervals, first), percent=True)
+    if rising is None:
+        said = f"{_word(k)} {kinds} {'was' if k == 1 else 'were'} released"
+    else:
+        some = _word(k) if rising == k else f"{_word(rising)} of {_word(k)}"
+        said = f"{some} {kinds} {'is' if rising == 1 else 'are'} above the noise"
+    first = next(i for i in range(k) if not estimates.not_above(i))
+    which = "it" if 1 in (k, rising) else "the first" if first == 0 else f"component {first + 1}"
+    share = with_error(float(estimates.shares[first]), interval_of(estimates.share_intervals, first), percent=True)
     said += f"; {which} captures {for_readers(share)} of the variance"
-    if shown.share_intervals is None and release.guarantee.is_private:
+    if estimates.share_intervals is None and release.guarantee.is_private:
         said += " (its error is not known)"
-    return _sentence(said + _mostly(shown, first))
+    return _sentence(said + _mostly(estimates, first))
 
 
-def _mostly(shown: Shown, i: int) -> str:
-    """Return which features make up a component."""
-    direction = shown.components[i]
+def _mostly(estimates: Estimates, i: int) -> str:
+    """Return the features that make up a component, as the end of a sentence."""
+    direction = estimates.components[i]
     if len(direction) == 1:
         return ""
-    if shown.angle_bounds is not None and shown.angle_bounds[i] >= 90:
+    if estimates.angle_bounds is not None and estimates.angle_bounds[i] >= 90:
         return "; its direction is not determined"
     order = [int(j) for j in np.argsort(-np.abs(direction), kind="stable")]
-    sure = [j for j in order if direction[j] != 0 and not shown.loading_may_be_zero(i, j)]
+    sure = [j for j in order if direction[j] != 0 and not estimates.loading_may_be_zero(i, j)]
     if not sure:
         return ""
-    held = np.cumsum(direction[sure] ** 2)
-    enough = int(np.searchsorted(held, 0.5)) + 1
-    if enough <= min(_NAMED, len(sure)):
-        return f", mostly {_listed([shown.names[j] for j in sure[:enough]])}"
-    return f", spread over many features, most of all {_listed([shown.names[j] for j in sure[:_NAMED]])}"
+    enough = int(np.searchsorted(np.cumsum(direction[sure] ** 2), 0.5)) + 1
+    few = enough <= min(_NAMED, len(sure))
+    names = [estimates.names[j] for j in sure[: enough if few else _NAMED]]
+    listed = list(names)
+    while len(listed) > 1 and sum(map(len, listed)) > _LONGEST:
+        listed.pop()
+    if len(listed) < len(names):
+        listed.append(f"{_word(len(names) - len(listed))} more")
+    words = listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
+    return f", mostly {words}" if few else f", spread over many features, most of all {words}"
 
 
-def _of_matrix(shown: Shown, release: Release) -> str:
-    values, ends, d = shown.correlations, shown.correlation_intervals, len(shown.names)
+# Matrices.
+
+
+def _of_matrix(estimates: Estimates, release: Release) -> str:
+    values, ends, names = estimates.correlations, estimates.correlation_intervals, estimates.names
     assert values is not None
-    if _lost_matrix(shown):
-        return f"{_lost_matrix_in_words(shown)}."
-    if d == 1:
+    nothing = _nothing_in_matrix(estimates)
+    if nothing is not None:
+        return f"{nothing}."
+    if len(names) == 1:
         entries = release.intervals.covariance()
         variance = float(np.asarray(release.covariance)[0, 0])
         text = with_error(variance, None if entries is None else entries[0, 0], SIZE)
-        return f"The variance of {shown.names[0]} is {for_readers(text)}."
-    pairs = _pairs(d)
-    sure = pairs if ends is None else _significant_pairs(shown, pairs)
+        return f"The variance of {names[0]} is {for_readers(text)}."
+    sure, pairs = _significant_pairs(estimates), len(names) * (len(names) - 1) // 2
     i, j = max(sure, key=lambda pair: abs(values[pair]))
     strongest = for_readers(with_error(float(values[i, j]), None if ends is None else ends[i, j], CORRELATION))
-    names = f"{shown.names[i]} with {shown.names[j]}"
-    if d == 2:
-        return f"The correlation of {names} is {strongest}."
+    both = f"{names[i]} with {names[j]}"
+    if len(names) == 2:
+        return f"The correlation of {both} is {strongest}."
     if ends is None:
-        return f"The strongest of {len(pairs):,} correlations, of {names}, is {strongest}."
-    some = f"{len(sure):,} of {len(pairs):,} correlations are significantly different from 0"
-    return f"{some}; the strongest, of {names}, is {strongest}."
+        return f"The strongest of {pairs:,} correlations, of {both}, is {strongest}."
+    some = f"{len(sure):,} of {pairs:,} correlations are significantly different from 0"
+    return f"{some}; the strongest, of {both}, is {strongest}."
 
 
-def _of_regression(shown: Shown, fit: Regression) -> str:
-    target, sure = shown.names[fit.target], _significant_coefficients(fit)
+def _nothing_in_matrix(estimates: Estimates) -> str | None:
+    """Return the words for a matrix in which nothing is significantly different from 0; None for any other."""
+    names, spreads = estimates.names, estimates.spread_intervals
+    if len(names) == 1:
+        lost = spreads is not None and not spreads[0, 0] > 0
+        return f"The variance of {names[0]} is not significantly different from 0" if lost else None
+    if _significant_pairs(estimates):
+        return None
+    if len(names) == 2:
+        return f"The correlation of {names[0]} with {names[1]} is not significantly different from 0"
+    return "No correlation is significantly different from 0"
+
+
+def _significant_pairs(estimates: Estimates) -> list[tuple[int, int]]:
+    """Return the pairs with a correlation significantly different from 0; all where the errors are not known."""
+    ends = estimates.correlation_intervals
+    pairs = zip(*np.triu_indices(len(estimates.names), 1), strict=True)
+    return [(int(i), int(j)) for i, j in pairs if ends is None or not holds_zero(ends[i, j])]
+
+
+# Regressions.
+
+
+def _of_regression(estimates: Estimates, fit: Regression) -> str:
+    target, sure = estimates.names[fit.target], _significant_coefficients(fit)
     if not fit.determined and fit.reduced is not None:
-        return f"{fit.reduced.notes[0]} {_of_regression(shown, fit.reduced)}"
+        return f"{fit.reduced.notes[0]} {_of_regression(estimates, fit.reduced)}"
     if not fit.determined:
         return f"The regression of {target} on the other features is not determined: the noise is too large."
     r2 = f"R² = {for_readers(with_error(fit.r2, tuple(fit.r2_interval), SHARE))}"
     if not sure:
         return f"No coefficient for {target} is significantly different from 0 ({r2})."
-    p = len(fit.features)
-    effects = np.abs(fit.coef) if shown.spreads is None else np.abs(fit.coef) * shown.spreads[list(fit.features)]
+    effects = estimates.effects(fit)
     most = max(sure, key=lambda place: effects[place])
     value = for_readers(with_error(float(fit.coef[most]), tuple(fit.coef_interval[most])))
-    which = shown.names[fit.features[most]]
-    if p == 1:
+    which = estimates.names[fit.features[most]]
+    if len(fit.features) == 1:
         return f"{target} depends on {which} with a coefficient of {value} ({r2})."
-    some = f"{_word(len(sure))} of {_word(p)} coefficients for {target} {'is' if len(sure) == 1 else 'are'}"
+    are = "is" if len(sure) == 1 else "are"
+    some = f"{_word(len(sure))} of {_word(len(fit.features))} coefficients for {target} {are}"
     return _sentence(f"{some} significantly different from 0; {which} has the largest effect, with {value} ({r2})")
 
 
@@ -147,46 +172,65 @@ def _significant_coefficients(fit: Regression) -> list[int]:
     return [place for place, ends in enumerate(fit.coef_interval) if not holds_zero(ends)]
 
 
-def _pairs(d: int) -> list[tuple[int, int]]:
-    return [(int(i), int(j)) for i, j in zip(*np.triu_indices(d, 1), strict=True)]
-
-
-def _lost_matrix(shown: Shown) -> bool:
-    """Return whether no correlation (for a single feature: not its variance) is significantly different from 0."""
-    pairs, spreads = _pairs(len(shown.names)), shown.spread_intervals
-    if not pairs:
-        return spreads is not None and not spreads[0, 0] > 0
-    return shown.correlation_intervals is not None and not _significant_pairs(shown, pairs)
-
-
-def _lost_matrix_in_words(shown: Shown) -> str:
-    names = shown.names
-    if len(names) == 1:
-        return f"The variance of {names[0]} is not significantly different from 0"
-    if len(names) == 2:
-        return f"The correlation of {names[0]} with {names[1]} is not significantly different from 0"
-    return "No correlation is significantly different from 0"
-
-
-def _significant_pairs(shown: Shown, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    ends = shown.correlation_intervals
-    assert ends is not None
-    return [pair for pair in pairs if not holds_zero(ends[pair])]
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return names as a list in words: as many as fit into a sentence, and the number of the others."""
-    kept = list(names)
-    while len(kept) > 1 and sum(map(len, kept)) > _LONGEST:
-        kept.pop()
-    if len(kept) < len(names):
-        kept.append(f"{_word(len(names) - len(kept))} more")
-    return kept[0] if len(kept) == 1 else f"{', '.join(kept[:-1])} and {kept[-1]}"
-
-
 def _word(count: int) -> str:
     return _NUMBERS[count] if count < len(_NUMBERS) else f"{count:,}"
 
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
+
+
+# Notebooks.
+
+_MOST = 10
+
+
+def fit_html(title: str, release: Release) -> str:
+    """Return HTML with the guarantee and the first components, features or coefficients, each with its error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoiseWarning)  # such values are marked
+        estimates = read_estimates(release)
+        if estimates.regressions:
+            table = "".join(_coefficient_grid(estimates, fit) for fit in estimates.regressions)
+        else:
+            table = _component_grid(estimates) if estimates.correlations is None else _feature_grid(estimates, release)
+    facts = {
+        "mechanism": release.origin.mechanism,
+        release.guarantee.unit.counted: None if release.n_rows is None else f"{release.n_rows:,}",
+        "features": release.features_counted,
+        "±": None if estimates.intervals is None and release.intervals.unavailable else estimates.interval_name,
+    }
+    return notebook_table(title, facts, [headline(estimates, release)], table + release.guarantee._repr_html_())
+
+
+def _component_grid(estimates: Estimates) -> str:
+    rows = []
+    for i, direction in enumerate(estimates.components[:_MOST]):
+        share = ""
+        if estimates.shares is not None:
+            share = with_error(float(estimates.shares[i]), interval_of(estimates.share_intervals, i), percent=True)
+        largest = np.argsort(-np.abs(direction), kind="stable")[:_NAMED]
+        loadings = ", ".join(f"{estimates.names[j]} {direction[j]:+.2f}" for j in largest)
+        number = marked(str(i + 1), estimates.not_above(i), NOT_ABOVE_NOISE)
+        rows.append([number, *map(for_readers, (share, estimates.angle_in_words(i), loadings))])
+    return notebook_grid(["component", "explained variance", "angle error", "largest loadings"], rows)
+
+
+def _feature_grid(estimates: Estimates, release: Release) -> str:
+    variances, intervals = np.diag(np.asarray(release.covariance)), release.intervals
+    ends, means = intervals.covariance(), intervals.mean()
+    rows = []
+    for i, name in enumerate(estimates.names[:_MOST]):
+        mean = with_error(float(release.mean[i]), interval_of(means, i))
+        variance = with_error(float(variances[i]), None if ends is None else ends[i, i], SIZE)
+        lost = i in release.spectrum.features_below_noise
+        rows.append([marked(name, lost), for_readers(mean), for_readers(variance)])
+    return notebook_grid(["feature", "mean", "variance"], rows)
+
+
+def _coefficient_grid(estimates: Estimates, fit: Regression) -> str:
+    rows = [
+        [estimates.names[feature], for_readers(with_error(float(coef), ends))]
+        for feature, coef, ends in zip(fit.features[:_MOST], fit.coef, fit.coef_interval, strict=False)
+    ]
+    return notebook_grid([f"coefficient for {estimates.names[fit.target]}", "value"], rows)

@@ -1,14 +1,8 @@
-"""The parts of a page: markup that escapes all text, parts of charts, cards, tables, the guarantee in words."""
+"""The parts of a page: markup that escapes all text, numbers, cards, figures and tables."""
 
 import html
-import math
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
-
-from ..guarantee import Adjacency, Guarantee, chance, odds_factor
 
 _VOID = {"meta", "br"}
 
@@ -27,14 +21,13 @@ def element(name: str, /, *children: Any, **attributes: Any) -> Html:
     >>> print(element("p", "a < b", element("b", 1), class_="note"))
     <p class="note">a &lt; b<b>1</b></p>
     """
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{html.escape(_text(value))}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    if name in _VOID:
-        return Html(f"<{name}{written}>")
-    return Html(f"<{name}{written}>{join(*children)}</{name}>")
+    written = ""
+    for key, value in attributes.items():
+        if value is not None:
+            # Coordinates need no more than two decimals.
+            text = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+            written += f' {key.rstrip("_").replace("_", "-")}="{html.escape(text)}"'
+    return Html(f"<{name}{written}>" if name in _VOID else f"<{name}{written}>{join(*children)}</{name}>")
 
 
 def join(*children: Any) -> Html:
@@ -48,11 +41,6 @@ def join(*children: Any) -> Html:
             text = str(child).replace(" %", "\N{NO-BREAK SPACE}%")
             pieces.append(child if isinstance(child, Html) else html.escape(text))
     return Html("".join(pieces))
-
-
-def _text(value: Any) -> str:
-    # Coordinates need no more than two decimals.
-    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -89,196 +77,6 @@ def fixed(value: float, places: int = 2) -> str:
     return ("\N{MINUS SIGN}" if value < 0 and text.strip("0.") else "") + text
 
 
-# Drawn narrow, so that letters stay readable where a phone scales the figure down.
-WIDTH = 420
-LEVELS = 5
-"""Steps of colour on either side of zero; the classes `p1`..`p5` and `n1`..`n5` of the page."""
-LETTER = 13
-"""Height of the letters in a figure, as the page has it."""
-LINE = 16
-"""From one line of text to the next."""
-# Powers of ten that ticks are written out for; others stand at the axis, once.
-_PLAIN = (-1, 5)
-
-
-def svg(
-    identifier: str, height: float, title: str, description: str, shapes: Sequence[Html], width: int = WIDTH
-) -> Html:
-    """Return a chart that a screen reader can name and describe."""
-    return element(
-        "svg",
-        element("title", title, id=f"{identifier}-title"),
-        element("desc", description, id=f"{identifier}-desc"),
-        list(shapes),
-        viewBox=f"0 0 {width} {height:g}",
-        role="img",
-        aria_labelledby=f"{identifier}-title {identifier}-desc",
-        class_="chart",
-    )
-
-
-def axis(top: float, lower: float, upper: float, root: bool) -> Callable[[float], float]:
-    """Return the map from values between 0 and `top` to heights; `root` stretches it near zero."""
-
-    def y(value: float) -> float:
-        share = min(max(value, 0.0) / top, 1.0)
-        return lower - (lower - upper) * (math.sqrt(share) if root else share)
-
-    return y
-
-
-def ticks(top: float, y: Callable[[float], float], root: bool) -> list[float]:
-    """Return round numbers from 0 to `top`, far enough apart to be read."""
-    power = 10.0 ** math.floor(math.log10(top))
-    if not root:
-        step = next(unit for unit in (power / 10 * m for m in (1, 2, 5, 10, 20, 50)) if top / unit <= 6)
-        return [step * i for i in range(int(top / step) + 1)]
-    found = [0.0]
-    for exponent in range(-3, 1):
-        for digit in (1, 2, 5):
-            value = digit * power * 10.0**exponent
-            if value <= top and y(found[-1]) - y(value) >= 26:
-                found.append(value)
-    return found
-
-
-def ticks_between(low: float, high: float, most: int) -> list[float]:
-    """Return at most so many round numbers from `low` to `high`.
-
-    Examples
-    --------
-    >>> ticks_between(-3.2, 4.1, 5)
-    [-2.0, 0.0, 2.0, 4.0]
-    """
-    power = 10.0 ** math.floor(math.log10((high - low) / most))
-    step = next(power * m for m in (1, 2, 5, 10, 20) if (high - low) / (power * m) < most)
-    return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def tick_texts(ticks: Sequence[float]) -> tuple[list[str], str]:
-    """Return ticks as short texts, and their common power of ten for the title of the axis.
-
-    Examples
-    --------
-    >>> tick_texts([0.0, 50.0, 100.0]), tick_texts([0.0, 5e14, 1e15])
-    ((['0', '50', '100'], ''), (['0', '0.5', '1'], ' × 10¹⁵'))
-    """
-    largest = max(map(abs, ticks), default=0.0)
-    power = math.floor(math.log10(largest)) if largest else 0
-    if _PLAIN[0] <= power < _PLAIN[1]:
-        return [number(tick, 3) for tick in ticks], ""
-    return [number(tick / 10.0**power, 3) for tick in ticks], f" × {power_of_ten(power)}"  # noqa: RUF001
-
-
-def whisker(x: float, low: float, high: float) -> str:
-    """Return the path of an interval."""
-    return f"M{x:.1f} {low:.1f}V{high:.1f}M{x - 4:.1f} {low:.1f}h8M{x - 4:.1f} {high:.1f}h8"
-
-
-def hatch(x: float, y: float, width: float, height: float) -> str:
-    """Return the path of slanted lines over a box, from its lower left to its upper right."""
-    lines = []
-    for start in np.arange(-height + 3, width, 6):
-        left, right = max(0.0, start), min(width, start + height)
-        lines.append(
-            f"M{x + left:.1f} {y + height - (left - start):.1f}L{x + right:.1f} {y + height - right + start:.1f}"
-        )
-    return "".join(lines)
-
-
-def label(x: float, y: float, text: object, anchor: str, class_: str | None = None) -> Html:
-    """Return text in a figure."""
-    return element("text", text, x=float(x), y=float(y), text_anchor=anchor, class_=class_)
-
-
-def lines_of_text(x: float, y: float, lines: Sequence[str], anchor: str, class_: str | None = None) -> list[Html]:
-    """Return lines of text around a height, none of them cut."""
-    first = y - LINE * (len(lines) - 1) / 2 + 4
-    return [label(x, first + LINE * place, line, anchor, class_) for place, line in enumerate(lines)]
-
-
-def legend(keys: Sequence[tuple[str, str]]) -> Html:
-    """Return the key of a figure above it, in as many lines as its texts need."""
-    shapes, x, y = [], 12.0, 10.0
-    for kind, text in keys:
-        if x + 14 + text_width(text) > WIDTH:
-            x, y = 12.0, y + 20
-        if kind in ("point", "hollow"):
-            shapes.append(element("circle", cx=x, cy=y, r=4.5 if kind == "point" else 3.0, class_=kind))
-        elif kind == "whisker":
-            shapes.append(element("path", d=whisker(x, y + 6, y - 6), class_=kind))
-        else:
-            shapes.append(element("line", x1=x - 8, x2=x + 8, y1=y, y2=y, class_=kind))
-        shapes.append(label(x + 14, y + 4, text, "start"))
-        x += 14 + text_width(text) + 26
-    return element("g", shapes)
-
-
-def colour_level(value: float, scale: float) -> str:
-    """Return the class of a value on a scale from -scale to scale.
-
-    Examples
-    --------
-    >>> colour_level(0.9, 1.0), colour_level(0.01, 1.0), colour_level(-2.0, 1.0)
-    ('p4', 'zero', 'n5')
-    """
-    level = round(LEVELS * value / scale)
-    return "zero" if level == 0 else f"{'p' if level > 0 else 'n'}{min(abs(level), LEVELS)}"
-
-
-def text_width(text: str) -> float:
-    """Return how wide a text may be in a figure, by the widths of letters in a wide font."""
-    return LETTER * sum(map(_letter_width, text))
-
-
-def wrapped(text: str, room: float) -> list[str]:
-    """Return a text in lines that are no wider than `room`: broken at blanks and signs where there are any.
-
-    Examples
-    --------
-    >>> wrapped("mean concave points", 110), wrapped("points", 32)
-    (['mean concave', 'points'], ['poin', 'ts'])
-    """
-    lines, line = [], ""
-    for piece in _pieces(text, room):
-        if line and text_width((line + piece).rstrip()) > room:
-            lines.append(line.rstrip())
-            line = ""
-        line += piece
-    return [*lines, line.rstrip()]
-
-
-def _pieces(text: str, room: float) -> Iterator[str]:
-    """Yield what a line may end after; a piece that is too wide for a line is taken apart."""
-    piece = ""
-    for letter in text:
-        joined = unicodedata.category(letter) in ("Mn", "Me", "Mc", "Cf")  # belongs to the letter before it
-        if piece and not joined and text_width(piece + letter) > room:
-            yield piece
-            piece = ""
-        piece += letter
-        if letter in " _-=./,;:)":
-            yield piece
-            piece = ""
-    if piece:
-        yield piece
-
-
-def _letter_width(letter: str) -> float:
-    """Return the width of a letter in heights of the text."""
-    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
-        return 0.0
-    if unicodedata.category(letter) == "So":
-        return 1.45
-    if unicodedata.east_asian_width(letter) in "WF" or letter in "MW@%mw":
-        return 1.03
-    if letter.isupper() or letter in "<>=+&#~":
-        return 0.84
-    if letter in "cksvxyz":
-        return 0.6
-    return 0.42 if letter in "fijlrt .,:;|'()[]" else 0.65
-
-
 # From so many columns on, a row becomes a list of its own where the window is narrow.
 _STACKED = 4
 # A longer table scrolls within itself.
@@ -290,11 +88,6 @@ def card(identifier: str, title: str, *children: Any, class_: str = "card") -> H
     """Return a section of the page with a heading."""
     heading = element("h2", title, id=identifier)
     return element("section", heading, children, class_=class_, aria_labelledby=identifier)
-
-
-def question(identifier: str, title: str, *children: Any) -> Html:
-    """Return one question with its answer."""
-    return element("section", element("h3", title, id=identifier), children, aria_labelledby=identifier)
 
 
 def figure(chart: Html, caption: Any, numbers: Html | None = None, class_: str | None = None) -> Html:
@@ -324,19 +117,15 @@ def table(
         element("th", name, scope="col", role="columnheader", class_=kind)
         for name, kind in zip(columns, kinds, strict=True)
     ]
-    body = [
-        element(
-            "tr",
-            element("th", row[0], scope="row", role="rowheader", data_column=columns[0]),
-            [
-                element("td", element("span", cell, class_=_kind(cell)), role="cell", class_=kind, data_column=name)
-                for name, cell, kind in zip(columns[1:], row[1:], kinds[1:], strict=True)
-            ],
-            role="row",
-            class_="this" if marked and line in marked else None,
-        )
-        for line, row in enumerate(rows)
-    ]
+    body = []
+    for line, row in enumerate(rows):
+        cells = [element("th", row[0], scope="row", role="rowheader", data_column=columns[0])]
+        for name, cell, kind in zip(columns[1:], row[1:], kinds[1:], strict=True):
+            # A number breaks between its words only.
+            breaks = "number" if str(cell).startswith(_BEGINS_A_NUMBER) else None
+            text = element("span", cell, class_=breaks)
+            cells.append(element("td", text, role="cell", class_=kind, data_column=name))
+        body.append(element("tr", cells, role="row", class_="this" if marked and line in marked else None))
     whole = element(
         "table",
         element("thead", element("tr", head, role="row"), role="rowgroup"),
@@ -349,138 +138,3 @@ def table(
         return whole
     # Focusable, so that the arrow keys scroll what is too long.
     return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=label)
-
-
-def _kind(cell: Any) -> str | None:
-    """Return the class of a number, which breaks between its words only."""
-    return "number" if str(cell)[:1] in _BEGINS_A_NUMBER else None
-
-
-def budget(epsilon: float, delta: float) -> str:
-    """Return a budget in words."""
-    return f"epsilon = {epsilon:.6g}" + (f" and delta = {delta:.3g}" if delta else "")
-
-
-# Beyond this e^epsilon is above 100, and a bound on the odds alone rules out little.
-WEAK_EPSILON = 5.0
-PRIORS = (0.01, 0.1, 0.5, 0.9)
-
-
-def banner(guarantee: Guarantee) -> Html | None:
-    """Return the warning over a release that is not private."""
-    if guarantee.is_private:
-        return None
-    if guarantee.reproducible:
-        head, text = "Not private: seeded", "The noise of this release was drawn from a seed, for tests only. "
-        text += "Anyone who knows or guesses the seed can remove the noise. Do not publish it about real people."
-    else:
-        head, text = "Not private", "These values were released without any protection. Use them with public data only."
-    return element("div", element("strong", head), element("p", text), class_="banner", role="alert")
-
-
-def guarantee_section(guarantee: Guarantee) -> list[Html]:
-    """Return what a guarantee means for one person: in words, and as what an attacker can believe."""
-    words = [element("p", sentence) for sentence in guarantee.in_words()]
-    extra = []
-    if guarantee.claimed is not None:
-        extra.append(
-            f"The paper behind this mechanism states {budget(*guarantee.claimed)}. The noise gives "
-            f"{budget(guarantee.epsilon, guarantee.delta)}, and this report uses that value."
-        )
-    if guarantee.is_private and guarantee.weakness is None and guarantee.epsilon > WEAK_EPSILON:
-        extra.append("A factor this large is a weak guarantee: by itself it rules out little.")
-    text = element(
-        "div",
-        words,
-        [element("p", line) for line in extra],
-        element("p", f"Formal guarantee: {guarantee}.", class_="soft"),
-    )
-    if not guarantee.is_private:
-        return [element("p", "There is no limit to what can be learned about one person.", class_="lead broken"), text]
-    factor = element("span", odds_factor(guarantee.epsilon), class_="factor")
-    exception = f", except with {chance(guarantee.delta)}" if guarantee.delta > 0 else ""
-    line = element(
-        "p",
-        "This release changes the odds about one person by at most a factor of ",
-        factor,
-        f"{exception}.",
-        class_="lead",
-    )
-    rows = [
-        (
-            f"{prior_odds(prior)} ({100 * prior:.0f} %)",
-            *(f"{100 * end:.4g} %" for end in belief_range(prior, guarantee.epsilon)),
-        )
-        for prior in PRIORS
-    ]
-    low, high = belief_range(0.5, guarantee.epsilon)
-    claim = "data say A and not B" if guarantee.adjacency is Adjacency.REPLACE_ONE else "data are in the table"
-    caption = (
-        f"Suppose an attacker knows {guarantee.known_others}, and the attacker's prior odds are 1:1 (50 %) that one "
-        f"person's {claim}. After this release the attacker's belief is between {_percent(low, down=True)} and "
-        f"{_percent(high)}. Dot: belief before the release. Band: possible beliefs after it."
-    )
-    if guarantee.delta > 0:
-        caption += " The bands do not include the probability delta."
-    numbers = table("How much a belief can change", ("prior odds", "lowest belief", "highest belief"), rows)
-    picture = figure(_beliefs(guarantee.epsilon), caption, folded("These numbers as a table", numbers))
-    return [line, element("div", text, picture, class_="pair")]
-
-
-def prior_odds(prior: float) -> str:
-    """Return a probability as odds.
-
-    Examples
-    --------
-    >>> [prior_odds(prior) for prior in PRIORS]
-    ['1:99', '1:9', '1:1', '9:1']
-    """
-    ratio = prior / (1 - prior)
-    return f"{ratio:.3g}:1" if ratio >= 1 else f"1:{1 / ratio:.3g}"
-
-
-def _percent(belief: float, down: bool = False) -> str:
-    """Return a belief in percent, rounded away from the prior."""
-    scaled = 1000 * belief
-    return f"{(math.floor(scaled) if down else math.ceil(scaled)) / 10:g} %"
-
-
-def _beliefs(epsilon: float) -> Html:
-    """Draw how much a belief can change under a factor of e^epsilon on its odds."""
-    left, right, row, upper = 110, WIDTH - 22, 28, 24
-
-    def x(belief: float) -> float:
-        return left + (right - left) * belief
-
-    shapes = []
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        shapes.append(element("line", x1=x(tick), x2=x(tick), y1=upper, y2=upper + row * len(PRIORS), class_="grid"))
-        shapes.append(label(x(tick), 14, f"{100 * tick:.0f} %", "middle", "soft"))
-    shapes.append(label(left - 24, 14, "prior odds", "end", "soft"))
-    for line, prior in enumerate(PRIORS):
-        low, high = belief_range(prior, epsilon)
-        y = upper + row * line + row / 2
-        shapes.append(label(left - 12, y + 4, f"{prior_odds(prior)} ({100 * prior:.0f} %)", "end"))
-        shapes.append(
-            element("rect", x=x(low), y=y - 7, width=max(x(high) - x(low), 1.0), height=14, rx=7, class_="range")
-        )
-        shapes.append(element("circle", cx=x(prior), cy=y, r=4.5, class_="point"))
-    described = "; ".join(
-        f"prior odds of {prior_odds(prior)} become a belief between {100 * low:.2g} and {100 * high:.3g} %"
-        for prior in PRIORS
-        for low, high in [belief_range(prior, epsilon)]
-    )
-    return svg("beliefs", upper + row * len(PRIORS) + 4, "How much a belief can change", described + ".", shapes)
-
-
-def belief_range(prior: float, epsilon: float) -> tuple[float, float]:
-    """Return the least and the largest belief after a change of the odds by at most e^epsilon.
-
-    Examples
-    --------
-    >>> [round(end, 3) for end in belief_range(0.5, 1.0)]
-    [0.269, 0.731]
-    """
-    odds = math.log(prior / (1 - prior))
-    low, high = (0.5 * (1 + math.tanh((odds + shift) / 2)) for shift in (-epsilon, epsilon))
-    return low, high

@@ -1,18 +1,16 @@
-"""The facts for a data-protection officer, as sentences and as plain types: for the page and for `--json`.
+"""One record of facts about a release, for data-protection officers; the page, its JSON and the registry are templates.
 
-First what the data owner states (`Statement`), then the ranges and clipping bounds with their sources (`bounds_used`),
-then everything else that the release and the ledger record (`report_record`).
+First what the data owner states (`Statement`), then what the release and the ledger record (`Record`).
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import date
 from difflib import get_close_matches
-from enum import StrEnum
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -25,16 +23,8 @@ from ..releases.file import MEANS
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
 from ..releases.summary import shown_names
-from .html import PRIORS, belief_range, budget, number, prior_odds
 
-NOT_IN_LEDGER = "not in the ledger"
-WEIGHTS = {
-    "equal": "every privacy unit has the same weight, however many rows it has",
-    "by_rows": "every row has the same weight, so privacy units with many rows count more, up to the clipping bound",
-}
-"""How rows are weighted where a privacy unit has several rows, in words."""
-
-# What the data owner states.
+# Statements of the data owner.
 
 LABELS = {
     "purpose": "Purpose",
@@ -49,7 +39,7 @@ _LONGEST_FIELD = 10_000
 
 @dataclass(frozen=True)
 class Statement:
-    """What the data owner states about a release. A field that is None is printed as a blank line to fill in.
+    """Statements of the data owner about a release. A field that is None is printed as a blank line to fill in.
 
     Parameters
     ----------
@@ -68,7 +58,7 @@ class Statement:
     --------
     >>> Statement(purpose="Annual report", recipients="Public").purpose
     'Annual report'
-    >>> Statement.from_dict({"porpose": "Annual report"})
+    >>> Statement.of({"porpose": "Annual report"})
     Traceback (most recent call last):
         ...
     eigenveil.errors.InvalidParameterError: Unknown key 'porpose' in the statement; did you mean purpose.
@@ -82,11 +72,25 @@ class Statement:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            object.__setattr__(self, one.name, _field_text(one.name, getattr(self, one.name)))
+            value = getattr(self, one.name)
+            if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+                value = "\n".join(value)
+            elif isinstance(value, date | int | float) and not isinstance(value, bool):
+                value = str(value)
+            if value is not None and (not isinstance(value, str) or len(value) > _LONGEST_FIELD):
+                got = f"{len(value):,} characters" if isinstance(value, str) else type(value).__name__
+                raise InvalidParameterError(
+                    f"{one.name} must be a text of at most {_LONGEST_FIELD:,} characters, or a list of texts; "
+                    f"got {got}."
+                )
+            object.__setattr__(self, one.name, None if value is None else value.strip() or None)
 
     @classmethod
-    def from_dict(cls, content: Any) -> Self:
-        """Return the statement that a mapping of its fields makes; unknown keys are refused."""
+    def of(cls, given: "Statement | Mapping[str, Any] | str | PathLike[str] | None") -> Self:
+        """Return a statement that was given as such, as a mapping, as the path of a YAML file, or not at all."""
+        if isinstance(given, cls):
+            return given
+        content = _read_yaml(Path(given)) if isinstance(given, str | PathLike) else given
         if content is None:
             return cls()
         if not isinstance(content, Mapping):
@@ -97,17 +101,6 @@ class Statement:
                 hint = f"did you mean {near[0]}" if near else f"known keys are {', '.join(LABELS)}"
                 raise InvalidParameterError(f"Unknown key {quoted(key)} in the statement; {hint}.")
         return cls(**content)
-
-    @classmethod
-    def of(cls, given: "Statement | Mapping[str, Any] | str | PathLike[str] | None") -> Self:
-        """Return a statement that was given as such, as a mapping, as the path of a YAML file, or not at all."""
-        if isinstance(given, cls):
-            return given
-        return cls.from_dict(_read_yaml(Path(given)) if isinstance(given, str | PathLike) else given)
-
-    def to_dict(self) -> dict[str, str | None]:
-        """Return all fields; those that nobody filled in are None."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 def _read_yaml(path: Path) -> Any:
@@ -122,32 +115,12 @@ def _read_yaml(path: Path) -> Any:
         raise InvalidParameterError(f"{path} is not valid YAML{where}; check indentation and quotes.") from error
 
 
-def _field_text(name: str, value: Any) -> str | None:
-    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-        value = "\n".join(value)
-    if isinstance(value, date | int | float) and not isinstance(value, bool):
-        value = str(value)
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    if not isinstance(value, str) or len(value) > _LONGEST_FIELD:
-        raise InvalidParameterError(
-            f"{name} must be a text of at most {_LONGEST_FIELD:,} characters, or a list of texts; got "
-            f"{type(value).__name__ if not isinstance(value, str) else f'{len(value):,} characters'}."
-        )
-    return value.strip()
+# The record.
 
-
-# Ranges and clipping bounds.
-
-
-class Source(StrEnum):
-    """Where a range or a clipping bound comes from."""
-
-    CALLER = "caller"
-    SCHEMA = "schema"
-    PRIVATE = "private"
-    COMPUTED = "computed"
-    """From the ranges or categories, without any data."""
+Source = Literal["caller", "schema", "private", "computed"]
+"""Origin of a range or of a clipping bound; "computed" means from the ranges or categories, without any data."""
+PRIORS = (0.01, 0.1, 0.5, 0.9)
+"""Beliefs about one person before the release, for which a report states the beliefs after it."""
 
 
 @dataclass(frozen=True)
@@ -161,211 +134,136 @@ class Range:
 
 @dataclass(frozen=True)
 class ClippingBound:
-    """One bound on the norm of rows: what it bounds, its value, its source, and the source in words."""
+    """One bound on the norm of rows, with its source, also in words."""
 
     what: str
     value: float
     source: Source
-    in_words: str
+    text: str
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """All ranges and clipping bounds of a release.
+    """All ranges (empty where none were used) and clipping bounds (empty where no row was clipped) of a release.
 
     Attributes
     ----------
-    ranges : tuple of Range
-        In the order of the features; empty where no ranges were used.
+    ranges : sequence of Range
     ranges_source : Source or None
-    ranges_in_words : str
-        Where the ranges come from; or why there are none.
-    clipping : tuple of ClippingBound
-        Empty where no row was clipped.
-    clipping_in_words : str
-        What the bounds do to rows.
+    ranges_text : str
+        The source of the ranges, or why there are none.
+    clipping : sequence of ClippingBound
+    estimated_privately : mapping of str to mapping
+        The epsilon of each private estimate and its share of the whole epsilon; None where this is not recorded.
     """
 
-    ranges: tuple[Range, ...]
+    ranges: Sequence[Range]
     ranges_source: Source | None
-    ranges_in_words: str
-    clipping: tuple[ClippingBound, ...]
-    clipping_in_words: str
-
-    @property
-    def common(self) -> Range | None:
-        """The one range that all of several features have, or None."""
-        alike = len(self.ranges) > 1 and len({(one.low, one.high) for one in self.ranges}) == 1
-        return self.ranges[0] if alike else None
-
-    @property
-    def given(self) -> bool:
-        """Whether any of them was given by the caller or by a schema, and not estimated."""
-        sources = {self.ranges_source, *(one.source for one in self.clipping)}
-        return bool(sources & {Source.CALLER, Source.SCHEMA})
+    ranges_text: str
+    clipping: Sequence[ClippingBound]
+    estimated_privately: Mapping[str, Mapping[str, float | None] | None]
 
 
-def bounds_used(release: Release) -> Bounds:
-    """Return the ranges and clipping bounds of a release, from its public origin."""
-    rule = release.origin.row_rule
-    if release.origin.model == "local":
-        bound = ClippingBound("norm of a row", rule.row_norm, Source.CALLER, "given in the protocol")
-        clipped = "Each client scales its own row down if its norm is larger than this bound."
-        return Bounds((), None, "No ranges were used.", (bound,), clipped)
-    if not rule.keeps_lengths:
-        return Bounds((), None, _without_bounds(release), (), "No row was clipped.")
-    ranges, source = _ranges(release)
-    return Bounds(ranges, source, _ranges_in_words(release, source), tuple(_clipping(release, source)), _clips(release))
+@dataclass(frozen=True)
+class Spend:
+    """One ledger entry, or a release of this report that the ledger does not have."""
+
+    entry: int | None
+    spent_at: str | None
+    what: str
+    epsilon: float
+    delta: float
+    in_this_report: bool
 
 
-def private_cost(release: Release, choice: str) -> tuple[float, float | None] | None:
-    """Return the epsilon that a private estimate cost, and its share of the whole epsilon; None where not recorded."""
-    chosen, parts = release.origin.chosen_privately, release.guarantee.parts
-    if choice not in chosen or len(parts) != len(chosen) + 1:
-        return None
-    cost, whole = parts[chosen.index(choice)].epsilon, release.guarantee.epsilon
-    return cost, cost / whole if whole > 0 and np.isfinite(whole) else None
+@dataclass(frozen=True)
+class Spending:
+    """The total spend on the same data, as far as it is known.
 
-
-def _privately(release: Release, choice: str) -> str:
-    cost = private_cost(release, choice)
-    if cost is None:
-        return "estimated privately from part of the budget"
-    share = "" if cost[1] is None else f" ({100 * cost[1]:.3g} % of the budget)"
-    return f"estimated privately with epsilon = {cost[0]:.6g}{share}"
-
-
-def _without_bounds(release: Release) -> str:
-    rule = release.origin.row_rule
-    if rule.statistic == "kendall":
-        used = "The statistic uses only the signs of differences between rows (Kendall's tau)."
-    elif rule.compares:
-        used = "The statistic uses only the directions of differences between rows."
-    else:
-        used = "The statistic uses only the directions of rows."
-    sizes = "" if rule.scale is None else " Features were divided by the sizes in the schema."
-    return f"No ranges and no clipping bounds were needed. {used}{sizes}"
-
-
-def _ranges(release: Release) -> tuple[tuple[Range, ...], Source | None]:
-    origin, names = release.origin, shown_names(release)
-    rule, schema, d = origin.row_rule, origin.schema, len(names)
-    if "bounds" in origin.chosen_privately and rule.shift is not None and rule.scale is not None:
-        scale = np.array(rule.scale)
-        moved = sum(release.integers[one] * release.unit[one] for one in MEANS if one in release.integers)
-        shift = np.zeros(d) + moved
-        shift[list(origin.without_range)] = 0.0
-        middle, half = np.array(rule.shift) - shift / scale, 1 / scale
-        ends = zip((middle - half).tolist(), (middle + half).tolist(), strict=True)
-        found = [
-            Range(name, *((None, None) if j in origin.without_range else pair))
-            for j, (name, pair) in enumerate(zip(names, ends, strict=True))
-        ]
-        return tuple(found), Source.PRIVATE
-    declared = None if schema is None else schema.bounds
-    if declared is not None:
-        fixed = [one for column in schema.columns for one in column.one_hot] if schema is not None else []
-        low = [0.0 if is_fixed else end for end, is_fixed in zip(declared[0], fixed, strict=True)]
-        return tuple(map(Range, names, low, declared[1])), Source.SCHEMA
-    if origin.given_bounds is not None:
-        pairs = origin.given_bounds * (d if len(origin.given_bounds) == 1 else 1)
-        return tuple(Range(name, *pair) for name, pair in zip(names, pairs, strict=True)), Source.CALLER
-    plain = rule.shift is not None and rule.scale is not None and schema is None and not origin.request.own_units
-    if plain and "mean" not in release.integers:
-        middle, half = np.array(rule.shift), 1 / np.array(rule.scale)
-        return tuple(map(Range, names, (middle - half).tolist(), (middle + half).tolist())), Source.CALLER
-    return (), None
-
-
-def _ranges_in_words(release: Release, source: Source | None) -> str:
-    schema, rule = release.origin.schema, release.origin.row_rule
-    if source is Source.PRIVATE or "bounds" in release.origin.chosen_privately:
-        return f"The ranges of the features were {_privately(release, 'bounds')}."
-    if source is Source.CALLER:
-        return "The ranges of the features were given by the caller."
-    if source is Source.SCHEMA and schema is not None:
-        return f"The ranges of the features were declared in the schema{declared_by(release)}."
-    if rule.scale is not None and schema is not None:
-        return f"No ranges were used. Features were divided by the scales in the schema{declared_by(release)}."
-    if rule.scale is not None:
-        return "The file of this release does not record the ranges of the features."
-    return "No ranges were used: features are in their own units."
-
-
-def declared_by(release: Release) -> str:
-    """Return who declared the schema and when, as the end of a sentence."""
-    schema = release.origin.schema
-    if schema is None:
-        return ""
-    on = f" on {schema.declared_on}" if schema.declared_on else ""
-    return f" by {schema.declared_by}{on}" if schema.declared_by else f"{on}; the schema does not state by whom"
-
-
-def _clipping(release: Release, ranges: Source | None) -> Iterator[ClippingBound]:
-    origin, rule = release.origin, release.origin.row_rule
-    scaled = "norm of a row" if rule.scale is None else "norm of a scaled row"
-    what = scaled if rule.unit is Unit.ROW else f"{scaled}, over all rows of one privacy unit"
-    within = _mechanism_share(release)
-    if "mean" in release.integers:
-        if origin.given_norm_bound is not None:
-            yield ClippingBound(
-                f"{what}, before the mean was subtracted", origin.given_norm_bound, Source.CALLER, "given by the caller"
-            )
-        moved = f"{what}, after the mean was subtracted"
-        first = f"{_privately(release, 'norm_bound')}, then " if "norm_bound" in origin.chosen_privately else ""
-        again = f"{first}estimated again{within}" if first else f"estimated privately{within}"
-        yield ClippingBound(moved, rule.row_norm, Source.PRIVATE, again)
-    elif "norm_bound" in origin.chosen_privately:
-        yield ClippingBound(what, rule.row_norm, Source.PRIVATE, _privately(release, "norm_bound"))
-    elif origin.given_norm_bound is not None:
-        yield ClippingBound(what, rule.row_norm, Source.CALLER, "given by the caller")
-    elif origin.model == "federated":
-        yield ClippingBound(what, rule.row_norm, Source.CALLER, "agreed by the sites")
-    elif ranges is not None and origin.estimator is not None:
-        largest = "computed from the ranges: no row within them has a larger norm"
-        yield ClippingBound(what, rule.row_norm, Source.COMPUTED, largest)
-    elif origin.estimator is not None and origin.schema is not None:
-        yield ClippingBound(what, rule.row_norm, Source.COMPUTED, "computed from the declared columns")
-    else:
-        yield ClippingBound(what, rule.row_norm, Source.CALLER, "given by the caller")
-    if rule.mapped_from is not None:
-        after = f"estimated privately{within}"
-        yield ClippingBound("norm of a preconditioned row", rule.norm, Source.PRIVATE, after)
-
-
-def _mechanism_share(release: Release) -> str:
-    """Return which part of the mechanism's budget was spent before the matrix, as the end of a sentence."""
-    share = release.origin.parameters.get("share")
-    if not isinstance(share, float) or not 0 < share < 1:
-        return " from part of the mechanism's budget"
-    return (
-        f" from the {100 * (1 - share):.2g} % of the mechanism's budget (as a share of mu²) that was spent before the "
-        "matrix"
-    )
-
-
-def _clips(release: Release) -> str:
-    whose = "A row" if release.origin.row_rule.unit is Unit.ROW else "The rows of a privacy unit"
-    return (
-        f"{whose} with a larger norm {'is' if whose == 'A row' else 'are'} scaled down to this bound. Single values "
-        "are not clipped."
-    )
-
-
-def range_in_words(one: Range) -> str:
-    """Return a range as a table shows it.
-
-    Examples
-    --------
-    >>> range_in_words(Range("age", 0.0, 120.0))
-    '0 to 120'
+    Attributes
+    ----------
+    total : mapping or None
+        Epsilon and delta of the ledger and of all releases in this report; None where they cannot be added.
+    text : str
+    over_limit : bool
+    ledger : mapping or None
+        Data set, composition, unit, adjacency, limit, spend and rest of the ledger.
+    entries : sequence of Spend
+    not_in_ledger : sequence of str
+        Releases of this report that the ledger does not have.
+    not_included : str
     """
-    if one.low is None or one.high is None:
-        return "none found: treated as constant"
-    return f"{number(one.low, 6)} to {number(one.high, 6)}"
+
+    total: Mapping[str, float] | None
+    text: str
+    over_limit: bool
+    ledger: Mapping[str, Any] | None
+    entries: Sequence[Spend]
+    not_in_ledger: Sequence[str]
+    not_included: str
 
 
-# All facts.
+@dataclass(frozen=True)
+class Record:
+    """Everything that a data-protection officer is told about a release; its fields are those of the JSON record.
+
+    Attributes
+    ----------
+    statement : Statement
+    released : mapping
+        The released arrays with their shapes and descriptions, also in one sentence; the number of rows, or None.
+    privacy_unit : mapping
+        The unit and the neighbouring data sets of the guarantee, and whether one row is one person.
+    meaning : mapping
+        The guarantee in words, as a factor on odds, and as ranges of an attacker's belief.
+    assumptions, not_protected : sequence of str
+    bounds : Bounds
+    spending : Spending
+    """
+
+    statement: Statement
+    released: Mapping[str, Any]
+    privacy_unit: Mapping[str, Any]
+    meaning: Mapping[str, Any]
+    assumptions: Sequence[str]
+    bounds: Bounds
+    spending: Spending
+    not_protected: Sequence[str]
+
+
+def read_record(
+    release: Release,
+    ledger: PrivacyLedger | None = None,
+    scores: ScoreMap | None = None,
+    statement: Statement | None = None,
+) -> Record:
+    """Return the facts that the page, the JSON record and the registry share."""
+    guarantee, bounds = release.guarantee, _bounds(release)
+    arrays, (before, *after) = list(_arrays(release, scores)), released_in_words(release)
+    listed = "; ".join(one["description"] for one in arrays)
+    beliefs = []
+    for prior in PRIORS if guarantee.is_private else ():
+        low, high = belief_range(prior, guarantee.epsilon)
+        beliefs.append({"prior_odds": prior_odds(prior), "prior": prior, "lowest": low, "highest": high})
+    return Record(
+        statement=Statement() if statement is None else statement,
+        released={
+            "summary": f"{before} {listed}. {' '.join(after)}",
+            "arrays": arrays,
+            "n": release.n_rows,
+            "counted": counted(release),
+        },
+        privacy_unit=_privacy_unit(release),
+        meaning={
+            "odds_factor": math.exp(guarantee.epsilon) if guarantee.is_private and guarantee.epsilon < 700 else None,
+            "sentences": list(guarantee.in_words()),
+            "beliefs": beliefs,
+        },
+        assumptions=_assumptions(release, bounds),
+        bounds=bounds,
+        spending=_spending(release, ledger, scores),
+        not_protected=_not_protected(release),
+    )
 
 
 def report_record(
@@ -397,88 +295,15 @@ def report_record(
     >>> record["bounds"]["ranges"][0], record["bounds"]["ranges_source"], record["privacy_unit"]["given"]
     ({'feature': 'x0', 'low': -4.0, 'high': 4.0}, 'caller', False)
     """
-    stated = Statement() if statement is None else statement
-    bounds, guarantee, spent = bounds_used(release), release.guarantee, spending(release, ledger, scores)
-    arrays, (opening, *more) = released_arrays(release, scores), released_in_words(release)
-    costs = {name: private_cost(release, name) for name in release.origin.chosen_privately}
-    return {
-        "statement": stated.to_dict(),
-        "released": {
-            "summary": f"{opening} {'; '.join(one['description'] for one in arrays)}. {' '.join(more)}",
-            "arrays": arrays,
-            "n": release.n_rows,
-            "counted": counted(release),
-        },
-        "privacy_unit": privacy_unit(release),
-        "meaning": {
-            "odds_factor": math.exp(guarantee.epsilon) if guarantee.is_private and guarantee.epsilon < 700 else None,
-            "sentences": list(guarantee.in_words()),
-            "beliefs": [
-                {"prior_odds": prior_odds(prior), "prior": prior, "lowest": low, "highest": high}
-                for prior in (PRIORS if guarantee.is_private else ())
-                for low, high in [belief_range(prior, guarantee.epsilon)]
-            ],
-        },
-        "assumptions": list(assumptions(release)),
-        "bounds": {
-            "ranges": [{"feature": one.feature, "low": one.low, "high": one.high} for one in bounds.ranges],
-            "ranges_source": None if bounds.ranges_source is None else bounds.ranges_source.value,
-            "ranges_text": bounds.ranges_in_words,
-            "clipping": [
-                {"what": one.what, "value": one.value, "source": one.source.value, "text": one.in_words}
-                for one in bounds.clipping
-            ],
-            "estimated_privately": {
-                name: None if cost is None else {"epsilon": cost[0], "share": cost[1]} for name, cost in costs.items()
-            },
-        },
-        "spending": spent.to_dict(),
-        "not_protected": list(limits(release)),
-    }
+    return asdict(read_record(release, ledger, scores, statement))
 
 
-# What was released.
+def budget(epsilon: float, delta: float) -> str:
+    """Return a budget in words."""
+    return f"epsilon = {epsilon:.6g}" + (f" and delta = {delta:.3g}" if delta else "")
 
 
-def released_in_words(release: Release) -> list[str]:
-    """Return what was released: a sentence before the list of arrays, and sentences after it."""
-    of = "" if count(release) is None else f" from {count(release)} {counted(release)}"
-    if not release.guarantee.is_private:
-        return [f"These values were released{of}:", "They are not private. This page is computed from them."]
-    said = [f"These values with random noise were released{of}:", "No row and no other statistic was released."]
-    return [*said, "All other numbers on this page are computed from these values and from public parameters."]
-
-
-def released_arrays(release: Release, cloud: ScoreMap | None = None) -> list[dict[str, Any]]:
-    """Return every released array with its name, its shape and a description."""
-    found = [
-        {"name": name, "shape": list(value.shape), "description": _described(release, name, value.shape)}
-        for name, value in sorted(
-            release.integers.items(), key=lambda piece: (piece[0] != "matrix", -piece[1].size, piece[0])
-        )
-    ]
-    if cloud is not None:
-        groups, cells = cloud.integers.shape[0], " × ".join(map(str, cloud.grid.bins))  # noqa: RUF001
-        many = f"{groups} score maps" if groups > 1 else "a score map"
-        said = f"{many} of {cells} counts with noise, released separately"
-        found.append({"name": "score_map", "shape": list(cloud.integers.shape), "description": said})
-    return found
-
-
-def _described(release: Release, name: str, shape: tuple[int, ...]) -> str:
-    size = " × ".join(map(str, shape))  # noqa: RUF001
-    if not shape:
-        return f"one integer: the {_ARRAYS.get(name, plain_words(name))}"
-    if name == "matrix":
-        mean = "; its last row and column contain the mean" if release.origin.centred else ""
-        return f"a {size} {_matrix_name(release)} of integers{mean}"
-    return f"{size} integers: the {_ARRAYS.get(name, plain_words(name))}"
-
-
-def _matrix_name(release: Release) -> str:
-    rule = release.origin.row_rule
-    return "matrix of Kendall's tau" if rule.statistic == "kendall" else "second-moment matrix"
-
+# Released arrays, rows and privacy units.
 
 _ARRAYS = {
     "trace": "trace of the matrix, measured a second time",
@@ -496,6 +321,40 @@ _ARRAYS = {
 }
 
 
+def released_in_words(release: Release) -> list[str]:
+    """Return the sentence before the list of released arrays, and the sentences after it."""
+    of = "" if count(release) is None else f" from {count(release)} {counted(release)}"
+    if not release.guarantee.is_private:
+        return [f"These values were released{of}:", "They are not private. This page is computed from them."]
+    return [
+        f"These values with random noise were released{of}:",
+        "No row and no other statistic was released.",
+        "All other numbers on this page are computed from these values and from public parameters.",
+    ]
+
+
+def _arrays(release: Release, cloud: ScoreMap | None) -> Iterator[dict[str, Any]]:
+    """Yield the released arrays, the matrix first, then the largest."""
+    kendall = release.origin.row_rule.statistic == "kendall"
+    matrix = "matrix of Kendall's tau" if kendall else "second-moment matrix"
+    pieces = sorted(release.integers.items(), key=lambda piece: (piece[0] != "matrix", -piece[1].size, piece[0]))
+    for name, value in pieces:
+        size, words = " × ".join(map(str, value.shape)), _ARRAYS.get(name, plain_words(name))  # noqa: RUF001
+        if not value.shape:
+            said = f"one integer: the {words}"
+        elif name == "matrix":
+            said = f"a {size} {matrix} of integers"
+            said += "; its last row and column contain the mean" if release.origin.centred else ""
+        else:
+            said = f"{size} integers: the {words}"
+        yield {"name": name, "shape": list(value.shape), "description": said}
+    if cloud is not None:
+        groups, cells = cloud.integers.shape[0], " × ".join(map(str, cloud.grid.bins))  # noqa: RUF001
+        many = f"{groups} score maps" if groups > 1 else "a score map"
+        said = f"{many} of {cells} counts with noise, released separately"
+        yield {"name": "score_map", "shape": list(cloud.integers.shape), "description": said}
+
+
 def count(release: Release) -> str | None:
     """Return the number of rows, privacy units or reports, where it is public or was released with noise."""
     if release.n_rows is None:
@@ -506,7 +365,7 @@ def count(release: Release) -> str | None:
 
 
 def counted(release: Release) -> str:
-    """Return what is counted, in words."""
+    """Return the word for the things that are counted: rows, pairs of rows, privacy units or reports."""
     if release.origin.model == "local":
         return "reports"
     rows = release.origin.row_rule
@@ -518,112 +377,107 @@ def plain_words(name: str) -> str:
     return str(name).replace("_", " ")
 
 
-def table_in_words(release: Release, data_set: str | None) -> str:
-    """Return which table and period the release is about."""
-    schema = release.origin.schema
-    table, period = (None, None) if schema is None else (schema.table, schema.period)
-    said = f"Table: {table or 'not stated'}. Period: {period or 'not stated'}."
-    if data_set is not None:
-        said += f" Data set in the ledger: {data_set}."
-    if not (table and period):
-        said += " Set table and period in the schema to state both."
-    return said
+def weights_in_words(release: Release) -> str | None:
+    """Return the weights of rows where a privacy unit may have several; the number of these is never released."""
+    return {
+        None: None,
+        "equal": "every privacy unit has the same weight, however many rows it has",
+        "by_rows": "every row has the same weight, so privacy units with many rows count more, up to the clipping "
+        "bound",
+    }[release.origin.row_rule.unit_weight]
 
 
-# Whose data.
-
-
-def privacy_unit(release: Release) -> dict[str, Any]:
-    """Return whether one row is one person: whether a privacy unit was given, and the answer in words."""
-    guarantee, schema = release.guarantee, release.origin.schema
+def _privacy_unit(release: Release) -> dict[str, Any]:
+    guarantee, schema, local = release.guarantee, release.origin.schema, release.origin.model == "local"
     given = guarantee.unit is not Unit.ROW
     column = None if schema is None else schema.privacy_unit
-    if release.origin.model == "local":
+    if local:
         answer = (
             "Yes. Each client sends one report about one person, and each report is private before it is sent. A "
             "person who sends several reports has a weaker guarantee."
         )
     elif given:
-        named = f" (column {column})" if column else ""
+        named, weights = f" (column {column})" if column else "", weights_in_words(release)
         answer = (
             f"Not necessarily. A privacy unit was given{named}, which is usually a person. The guarantee covers all "
             "rows of one privacy unit together, however many there are."
-        )
-        weight = weights_in_words(release)
-        answer += f" Weights: {weight}." if weight else ""
+        ) + (f" Weights: {weights}." if weights else "")
     else:
-        answer = "This is assumed. No privacy unit was given, so the guarantee covers one row. " + _several(guarantee)
+        answer = "This is assumed. No privacy unit was given, so the guarantee covers one row. "
+        if guarantee.is_private:
+            once, twice = odds_factor(guarantee.epsilon), odds_factor(2 * guarantee.epsilon)
+            more = ", and delta grows too" if guarantee.delta else ""
+            answer += (
+                f"A person with several rows has a weaker guarantee: with two rows the factor {once} becomes "
+                f"{twice}{more}. If people have several rows, fit again with privacy_unit."
+            )
+        else:
+            answer += "This release has no guarantee."
     return {
         "unit": guarantee.unit.value,
         "given": given,
         "column": column,
         "adjacency": guarantee.adjacency.value,
         "neighbours": guarantee.neighbours,
-        "assumes_one_row_per_person": not given and release.origin.model != "local",
+        "assumes_one_row_per_person": not given and not local,
         "answer": answer,
     }
 
 
-def _several(guarantee: Guarantee) -> str:
-    if not guarantee.is_private:
-        return "This release has no guarantee."
-    once, twice = odds_factor(guarantee.epsilon), odds_factor(2 * guarantee.epsilon)
-    more = ", and delta grows too" if guarantee.delta else ""
-    return (
-        f"A person with several rows has a weaker guarantee: with two rows the factor {once} becomes {twice}{more}. If "
-        "people have several rows, fit again with privacy_unit."
-    )
+# Meaning, assumptions and limits of the guarantee.
 
 
-def weights_in_words(release: Release) -> str | None:
-    """Return how rows are weighted where a privacy unit has several; how many these are is never released."""
-    weight = release.origin.row_rule.unit_weight
-    return None if weight is None else WEIGHTS[weight]
+def prior_odds(prior: float) -> str:
+    """Return a probability as odds.
+
+    Examples
+    --------
+    >>> [prior_odds(prior) for prior in PRIORS]
+    ['1:99', '1:9', '1:1', '9:1']
+    """
+    ratio = prior / (1 - prior)
+    return f"{ratio:.3g}:1" if ratio >= 1 else f"1:{1 / ratio:.3g}"
 
 
-def model_in_words(release: Release) -> str | None:
-    """Return who had access to rows, where it is not one data owner."""
-    if release.origin.model == "local":
-        return "local: rows were private before they were collected"
-    sites = () if release.origin.collection is None else release.origin.collection.sites
-    return f"federated: each of {', '.join(sites)} kept its own rows" if sites else None
+def belief_range(prior: float, epsilon: float) -> tuple[float, float]:
+    """Return the least and the largest belief after a change of the odds by at most e^epsilon.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in belief_range(0.5, 1.0)]
+    [0.269, 0.731]
+    """
+    odds = math.log(prior / (1 - prior))
+    low, high = (0.5 * (1 + math.tanh((odds + shift) / 2)) for shift in (-epsilon, epsilon))
+    return low, high
 
 
-# What is assumed, and what is not protected.
-
-
-def assumptions(release: Release) -> tuple[str, ...]:
+def _assumptions(release: Release, bounds: Bounds) -> list[str]:
     """Return everything that the guarantee assumes, one sentence or two each."""
-    guarantee, origin, bounds = release.guarantee, release.origin, bounds_used(release)
+    guarantee, origin = release.guarantee, release.origin
     if not guarantee.is_private:
-        return ("This release has no privacy guarantee, whatever is assumed.",)
-    found = [_as_fact(sentence) for sentence in guarantee.assumptions]
+        return ["This release has no privacy guarantee, whatever is assumed."]
+    stated = [sentence.removeprefix("Assumes that ") for sentence in guarantee.assumptions]
+    found = [f"{sentence[:1].upper()}{sentence[1:]}" for sentence in stated]
     if guarantee.unit is Unit.ROW and origin.model != "local":
         found.append("One row is one person.")
     if guarantee.adjacency is Adjacency.REPLACE_ONE and count(release) is not None:
         found.append(f"The number of {counted(release)} ({count(release)}) is public.")
     public = "The names of the features" + ("" if origin.schema is None else " and the schema")
     found.append(f"{public} are public and were not chosen by looking at the rows.")
-    if bounds.given:
+    if {bounds.ranges_source, *(one.source for one in bounds.clipping)} & {"caller", "schema"}:
         found.append("The ranges and bounds that were given were chosen without looking at the rows.")
     if origin.total_weight is not None:
         found.append("The weights of the rows are public.")
     if guarantee.numerics is Numerics.EXACT:
         found.append("The random generator of the operating system is secure.")
     found.append("An attacker sees the released values, but not the running time or memory of the program.")
-    return tuple(dict.fromkeys(found))
+    return list(dict.fromkeys(found))
 
 
-def _as_fact(sentence: str) -> str:
-    """Return an assumption as a sentence of its own, for a list of assumptions."""
-    fact = sentence.removeprefix("Assumes that ")
-    return f"{fact[:1].upper()}{fact[1:]}"
-
-
-def limits(release: Release) -> tuple[str, ...]:
-    """Return what the guarantee does not cover."""
+def _not_protected(release: Release) -> list[str]:
     if not release.guarantee.is_private:
-        return ("Nothing is protected: this release has no privacy guarantee.",)
+        return ["Nothing is protected: this release has no privacy guarantee."]
     found = [
         "Facts about people in general. A release may show that a trait is common, and an attacker can apply this to a "
         "person whether or not that person is in the table.",
@@ -632,153 +486,121 @@ def limits(release: Release) -> tuple[str, ...]:
     ]
     if release.guarantee.unit is Unit.ROW and release.origin.model != "local":
         found.insert(1, "Several rows of the same person together. The factor applies once per row.")
-    return tuple(found)
+    return found
 
 
-# What was spent.
+# Ranges and clipping bounds.
 
 
-@dataclass(frozen=True)
-class Spend:
-    """One line of the history: a ledger entry, or a release of this report that the ledger does not have."""
-
-    number: str
-    spent_at: str
-    what: str
-    epsilon: float
-    delta: float
-    shown_as: str | None = None
-
-
-@dataclass(frozen=True)
-class Spending:
-    """The total spend on the same data, as far as it is known.
-
-    Attributes
-    ----------
-    total : (float, float) or None
-        Epsilon and delta of the ledger and of all releases in this report; None where they cannot be added.
-    total_in_words : str
-    over_limit : bool
-    sentences : tuple of str
-        The limit of the ledger, and what is left.
-    entries : tuple of Spend
-        Of the ledger, and of what is missing in it.
-    missing : tuple of str
-        Releases of this report that the ledger does not have.
-    unknown : str
-        What is not included in the total.
-    ledger : mapping or None
-        Limit and rest, for JSON.
-    """
-
-    total: tuple[float, float] | None
-    total_in_words: str
-    over_limit: bool
-    sentences: tuple[str, ...]
-    entries: tuple[Spend, ...]
-    missing: tuple[str, ...]
-    unknown: str
-    ledger: Mapping[str, Any] | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain types, for JSON."""
-        total = None if self.total is None else {"epsilon": self.total[0], "delta": self.total[1]}
-        entries = [
-            {
-                "entry": int(one.number) if one.number else None,
-                "spent_at": one.spent_at or None,
-                "what": one.what,
-                "epsilon": one.epsilon,
-                "delta": one.delta,
-                "in_this_report": one.shown_as is not None,
-            }
-            for one in self.entries
-        ]
-        return {
-            "total": total,
-            "text": self.total_in_words,
-            "over_limit": self.over_limit,
-            "ledger": self.ledger,
-            "entries": entries,
-            "not_in_ledger": list(self.missing),
-            "not_included": self.unknown,
-        }
-
-
-def spending(release: Release, ledger: PrivacyLedger | None, cloud: ScoreMap | None) -> Spending:
-    """Return what was spent on the same data: by the ledger, and by what this report shows and the ledger lacks."""
-    paid = release.origin.ledger_entry
-    shown = [("this release", paid, release.guarantee)]
-    shown += [] if cloud is None else [("its score map", cloud.ledger_entry, cloud.guarantee)]
-    if ledger is None:
-        return _without_ledger(release, cloud, paid)
-    entries = ledger.entries()
-    marks = {
-        line: name
-        for line, entry in enumerate(entries)
-        for name, number, guarantee in shown
-        if entry.entry == number and entry.guarantee == guarantee
-    }
-    beside = {name: guarantee for name, _, guarantee in shown if name not in marks.values()}
-    rows = [
-        Spend(str(e.entry), str(e.spent_at), e.what, e.guarantee.epsilon, e.guarantee.delta, shown_as=marks.get(line))
-        for line, e in enumerate(entries)
-    ]
-    rows += [Spend("", "", name, one.epsilon, one.delta, name) for name, one in beside.items()]
-    left, rho = budget(*ledger.remaining), ledger.remaining_rho
-    only = " (by its entries alone)" if beside else ""
-    rest = f"One more release may spend {left}" if rho is None else f"Remaining: rho = {rho:.6g}, that is {left}"
-    sentences = (
-        f"The ledger of the data set {ledger.data_set} allows {budget(ledger.epsilon, ledger.delta)} in total "
-        f"({ledger.composition} composition), for {ledger.unit.in_words}.",
-        f"{rest}{only}.",
-    )
-    total = _sum(ledger, beside)
-    return Spending(
-        total=total,
-        total_in_words=f"Total known spend: {known_total(ledger, beside)}.",
-        over_limit=total is not None and _over(ledger, total),
-        sentences=sentences,
-        entries=tuple(rows),
-        missing=tuple(beside),
-        unknown="Not included: releases of the same data that this ledger does not record. List them here.",
-        ledger={
-            "data_set": ledger.data_set,
-            "composition": ledger.composition,
-            "unit": ledger.unit.value,
-            "adjacency": ledger.adjacency.value,
-            "limit": {"epsilon": ledger.epsilon, "delta": ledger.delta},
-            "spent": dict(zip(("epsilon", "delta"), ledger.spent, strict=True)),
-            "remaining": dict(zip(("epsilon", "delta"), ledger.remaining, strict=True)),
-            "remaining_rho": rho,
-        },
-    )
-
-
-def _without_ledger(release: Release, cloud: ScoreMap | None, paid: int | None) -> Spending:
-    guarantee, total = release.guarantee, None
-    if not guarantee.is_private:
-        words = "Total known spend: unlimited, because this release is not private."
-    elif cloud is None:
-        total = guarantee.epsilon, guarantee.delta
-        words = f"Total known spend: {budget(*total)}, by this release."
+def _bounds(release: Release) -> Bounds:
+    """Return the ranges and clipping bounds of a release, from its public origin."""
+    origin, rule, parts = release.origin, release.origin.row_rule, release.guarantee.parts
+    costs: dict[str, Mapping[str, float | None] | None] = dict.fromkeys(origin.chosen_privately)
+    if len(parts) == len(costs) + 1:
+        whole = release.guarantee.epsilon
+        for name, part in zip(origin.chosen_privately, parts, strict=False):
+            share = part.epsilon / whole if whole > 0 and np.isfinite(whole) else None
+            costs[name] = {"epsilon": part.epsilon, "share": share}
+    if origin.model == "local":
+        protocol = ClippingBound("norm of a row", rule.row_norm, "caller", "given in the protocol")
+        return Bounds([], None, "No ranges were used.", [protocol], costs)
+    if not rule.keeps_lengths:
+        if rule.statistic == "kendall":
+            used = "The statistic uses only the signs of differences between rows (Kendall's tau)."
+        else:
+            used = f"The statistic uses only the directions of {'differences between ' if rule.compares else ''}rows."
+        sizes = "" if rule.scale is None else " Features were divided by the sizes in the schema."
+        return Bounds([], None, f"No ranges and no clipping bounds were needed. {used}{sizes}", [], costs)
+    privately = {name: _privately(cost) for name, cost in costs.items()}
+    ranges, source = _ranges(release)
+    schema = origin.schema
+    if source == "private" or "bounds" in privately:
+        said = f"The ranges of the features were {privately['bounds']}."
+    elif source == "caller":
+        said = "The ranges of the features were given by the caller."
+    elif source == "schema":
+        said = f"The ranges of the features were declared in the schema{_declared_by(release)}."
+    elif rule.scale is not None and schema is not None:
+        said = f"No ranges were used. Features were divided by the scales in the schema{_declared_by(release)}."
+    elif rule.scale is not None:
+        said = "The file of this release does not record the ranges of the features."
     else:
-        both = together(release, cloud)
-        total = None if both is None else (both.epsilon, both.delta)
-        words = (
-            f"Total known spend: {budget(*total)}, by this release and its score map."
-            if total is not None
-            else f"Total known spend: {budget(guarantee.epsilon, guarantee.delta)} by this release. The spend of its "
-            "score map cannot be added: its adjacency, unit or guarantee differs."
+        said = "No ranges were used: features are in their own units."
+    return Bounds(ranges, source, said, list(_clipping(release, source, privately.get("norm_bound"))), costs)
+
+
+def _privately(cost: Mapping[str, float | None] | None) -> str:
+    if cost is None:
+        return "estimated privately from part of the budget"
+    share = "" if cost["share"] is None else f" ({100 * cost['share']:.3g} % of the budget)"
+    return f"estimated privately with epsilon = {cost['epsilon']:.6g}{share}"
+
+
+def _declared_by(release: Release) -> str:
+    schema = release.origin.schema
+    assert schema is not None
+    on = f" on {schema.declared_on}" if schema.declared_on else ""
+    return f" by {schema.declared_by}{on}" if schema.declared_by else f"{on}; the schema does not state by whom"
+
+
+def _ranges(release: Release) -> tuple[list[Range], Source | None]:
+    origin, names = release.origin, shown_names(release)
+    rule, schema, d = origin.row_rule, origin.schema, len(names)
+    if "bounds" in origin.chosen_privately and rule.shift is not None and rule.scale is not None:
+        scale = np.array(rule.scale)
+        moved = sum(release.integers[one] * release.unit[one] for one in MEANS if one in release.integers)
+        shift = np.zeros(d) + moved
+        shift[list(origin.without_range)] = 0.0
+        middle, half = np.array(rule.shift) - shift / scale, 1 / scale
+        ends = zip((middle - half).tolist(), (middle + half).tolist(), strict=True)
+        found = [
+            Range(name, *((None, None) if j in origin.without_range else pair))
+            for j, (name, pair) in enumerate(zip(names, ends, strict=True))
+        ]
+        return found, "private"
+    if schema is not None and schema.bounds is not None:
+        fixed = [one for column in schema.columns for one in column.one_hot]
+        low = [0.0 if is_fixed else end for end, is_fixed in zip(schema.bounds[0], fixed, strict=True)]
+        return list(map(Range, names, low, schema.bounds[1])), "schema"
+    if origin.given_bounds is not None:
+        pairs = origin.given_bounds * (d if len(origin.given_bounds) == 1 else 1)
+        return [Range(name, *pair) for name, pair in zip(names, pairs, strict=True)], "caller"
+    return [], None
+
+
+def _clipping(release: Release, ranges: Source | None, privately: str | None) -> Iterator[ClippingBound]:
+    """Yield the clipping bounds; `privately` is the private estimate of the norm bound in words, if there was one."""
+    origin, rule = release.origin, release.origin.row_rule
+    scaled = "norm of a row" if rule.scale is None else "norm of a scaled row"
+    what = scaled if rule.unit is Unit.ROW else f"{scaled}, over all rows of one privacy unit"
+    share, within = origin.parameters.get("share"), " from part of the mechanism's budget"
+    if isinstance(share, float) and 0 < share < 1:
+        within = (
+            f" from the {100 * (1 - share):.2g} % of the mechanism's budget (as a share of mu²) that was spent before "
+            "the matrix"
         )
-    book = (
-        f"This release is entry {paid} of a ledger that is not part of this report."
-        if paid is not None
-        else "No ledger: this spend is not tracked."
-    )
-    unknown = "Not included: other releases of the same data. Add the ledger to this report, or list them here."
-    return Spending(total, words, False, (book,), (), (), unknown, None)
+    given: tuple[Source, str] = ("caller", "given by the caller")
+    if "mean" in release.integers:
+        if origin.given_norm_bound is not None:
+            yield ClippingBound(f"{what}, before the mean was subtracted", origin.given_norm_bound, *given)
+        again = f"estimated privately{within}" if privately is None else f"{privately}, then estimated again{within}"
+        yield ClippingBound(f"{what}, after the mean was subtracted", rule.row_norm, "private", again)
+    elif privately is not None:
+        yield ClippingBound(what, rule.row_norm, "private", privately)
+    elif origin.given_norm_bound is None and origin.model == "federated":
+        yield ClippingBound(what, rule.row_norm, "caller", "agreed by the sites")
+    elif origin.given_norm_bound is None and origin.estimator is not None and (ranges or origin.schema) is not None:
+        largest = "computed from the ranges: no row within them has a larger norm"
+        text = "computed from the declared columns" if ranges is None else largest
+        yield ClippingBound(what, rule.row_norm, "computed", text)
+    else:
+        yield ClippingBound(what, rule.row_norm, *given)
+    if rule.mapped_from is not None:
+        after = f"estimated privately{within}"
+        yield ClippingBound("norm of a preconditioned row", rule.norm, "private", after)
+
+
+# The budget.
 
 
 def together(release: Release, cloud: ScoreMap) -> Guarantee | None:
@@ -789,24 +611,70 @@ def together(release: Release, cloud: ScoreMap) -> Guarantee | None:
     return compose([release.guarantee, cloud.guarantee]) if alike else None
 
 
-def _sum(ledger: PrivacyLedger, beside: Mapping[str, Guarantee]) -> tuple[float, float] | None:
+def _spending(release: Release, ledger: PrivacyLedger | None, cloud: ScoreMap | None) -> Spending:
+    """Return the spend in the ledger, and that of releases in this report that the ledger lacks."""
+    if ledger is None:
+        total, words = _spend_of_this_report(release, cloud)
+        unknown = "Not included: other releases of the same data. Add the ledger to this report, or list them here."
+        return Spending(total, f"Total known spend: {words}.", False, None, [], [], unknown)
+    missing = {"this release": (release.origin.ledger_entry, release.guarantee)}
+    if cloud is not None:
+        missing["its score map"] = (cloud.ledger_entry, cloud.guarantee)
+    entries = []
+    for one in ledger.entries():
+        guarantee, same = one.guarantee, [name for name, paid in missing.items() if paid == (one.entry, one.guarantee)]
+        missing = {name: paid for name, paid in missing.items() if name not in same}
+        entries.append(
+            Spend(one.entry, str(one.spent_at) or None, one.what, guarantee.epsilon, guarantee.delta, bool(same))
+        )
+    beside = {name: guarantee for name, (_, guarantee) in missing.items()}
+    entries += [Spend(None, None, name, one.epsilon, one.delta, True) for name, one in beside.items()]
+    limit, words = (ledger.epsilon, ledger.delta), f"{budget(*ledger.spent)} in the ledger"
+    total, over = None, False
     try:
-        return ledger.spent_with(*beside.values())
+        sums = ledger.spent_with(*beside.values())
     except EigenveilError:  # of another adjacency or unit, without a rho, or not private
-        return None
+        words += ", and a spend that is not in the ledger and cannot be added to it"
+    else:
+        total, over = _named(sums), sums[0] > limit[0] or sums[1] > limit[1]
+        if beside:
+            words = f"{budget(*sums)}: {words}, the rest not in the ledger"
+            words += f". This exceeds the limit of {budget(*limit)}" if over else ""
+    return Spending(
+        total=total,
+        text=f"Total known spend: {words}.",
+        over_limit=over,
+        ledger={
+            "data_set": ledger.data_set,
+            "composition": ledger.composition,
+            "unit": ledger.unit.value,
+            "adjacency": ledger.adjacency.value,
+            "limit": _named(limit),
+            "spent": _named(ledger.spent),
+            "remaining": _named(ledger.remaining),
+            "remaining_rho": ledger.remaining_rho,
+        },
+        entries=entries,
+        not_in_ledger=list(beside),
+        not_included="Not included: releases of the same data that this ledger does not record. List them here.",
+    )
 
 
-def _over(ledger: PrivacyLedger, total: tuple[float, float]) -> bool:
-    return total[0] > ledger.epsilon or total[1] > ledger.delta
+def _spend_of_this_report(release: Release, cloud: ScoreMap | None) -> tuple[dict[str, float] | None, str]:
+    spent = release.guarantee.epsilon, release.guarantee.delta
+    if not release.guarantee.is_private:
+        return None, "unlimited, because this release is not private"
+    if cloud is None:
+        return _named(spent), f"{budget(*spent)}, by this release"
+    both = together(release, cloud)
+    if both is not None:
+        spent = both.epsilon, both.delta
+        return _named(spent), f"{budget(*spent)}, by this release and its score map"
+    return None, (
+        f"{budget(*spent)} by this release. The spend of its score map cannot be added: its adjacency, unit or "
+        "guarantee differs"
+    )
 
 
-def known_total(ledger: PrivacyLedger, beside: Mapping[str, Guarantee]) -> str:
-    """Return the spend of a ledger together with that of releases which it does not record, in words."""
-    by_entries = f"{budget(*ledger.spent)} in the ledger"
-    if not beside:
-        return by_entries
-    total = _sum(ledger, beside)
-    if total is None:
-        return f"{by_entries}, and a spend that is {NOT_IN_LEDGER} and cannot be added to it"
-    text = f"{budget(*total)}: {by_entries}, the rest {NOT_IN_LEDGER}"
-    return f"{text}. This exceeds the limit of {budget(ledger.epsilon, ledger.delta)}" if _over(ledger, total) else text
+def _named(spent: tuple[float, float]) -> dict[str, float]:
+    return {"epsilon": spent[0], "delta": spent[1]}

@@ -12,10 +12,10 @@ from typing import Any
 from ..accounting.ledger import PrivacyLedger
 from ..errors import ReleaseFileError
 from ..files import given_path, whole_file
-from ..guarantee import Adjacency, Guarantee, Numerics
+from ..guarantee import Adjacency, Numerics
 from ..releases.file import MAX_BYTES
 from ..releases.record import Release, load_release
-from .record import Statement, bounds_used, known_total
+from .record import Statement, read_record
 
 BLANK = "TO BE FILLED IN"
 _HEAD = f"""\
@@ -38,27 +38,68 @@ def registry_record(
     statement : Statement, optional
         Its purpose becomes the intended use.
     """
-    guarantee, origin = release.guarantee, release.origin
+    guarantee, origin, record = release.guarantee, release.origin, read_record(release, ledger, None, statement)
     names = ", ".join(release.feature_names) if release.feature_names else f"{release.n_features} features"
+    shapes = [f"{name} ({' x '.join(map(str, one.shape)) or 'one number'})" for name, one in release.integers.items()]
+    table, period = (None, None) if origin.schema is None else (origin.schema.table, origin.schema.period)
+    about = f"Table: {table}." if table else _blank("which table")
+    about += f" Period: {period}." if period else f" {_blank('which period')}"
+    domain = _blank("which tables are possible, and what is publicly known of their columns")
+    if origin.schema is not None:
+        columns = "; ".join(
+            f"{one.name} ({one.kind}{': ' + one.in_words() if one.in_words() else ''})" for one in origin.schema.columns
+        )
+        declared_by = origin.schema.declared_by or _blank("who declared them")
+        domain = f"Tables of these columns, declared by {declared_by}: {columns}."
+    unprotected = ["the names of the columns, ranges and other parameters that were declared"]
+    if guarantee.adjacency is Adjacency.REPLACE_ONE:
+        unprotected.insert(0, f"the number of {guarantee.unit.counted} ({release.n_rows})")
+    if origin.total_weight is not None:
+        unprotected.append("the weights of the rows")
+    variant = ("Pure DP" if guarantee.delta == 0 else "Approximate DP") if guarantee.is_private else "Custom"
+    parameters = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "rho": guarantee.rho}
+    known = {name: float(one) for name, one in parameters.items() if one is not None and math.isfinite(one)}
+    made_of = f"{len(guarantee.parts)} parts composed into one guarantee" if guarantee.parts else "one mechanism"
+    composition, book = f"This release: {made_of}.", record.spending.ledger
+    if book is None:
+        composition += f" {_blank('what else was spent on the same data')}"
+    else:
+        entries = sum(one.entry is not None for one in record.spending.entries)
+        spent, limit = book["spent"], book["limit"]
+        composition += (
+            f" Total spend: {entries} entries of the ledger for the data set {book['data_set']} have spent epsilon "
+            f"{spent['epsilon']:.6g} and delta {spent['delta']:.3g}, of a limit of {limit['epsilon']:g} and "
+            f"{limit['delta']:g}, by {'basic' if book['composition'] == 'basic' else 'zCDP'} composition."
+        )
+        composition += f" {record.spending.text}" if record.spending.not_in_ledger else ""
+    clipping = " ".join(f"Clipping bound: {one.what} {one.value:.6g}, {one.text}." for one in record.bounds.clipping)
+    source = None if release.mechanism is None else getattr(release.mechanism, "source", None)
+    cited = "" if source is None else f" ({source})"
+    numerics = f"Numerics: {guarantee.numerics.value}."
+    if guarantee.numerics is Numerics.EXACT:
+        numerics = (
+            "Noise is sampled exactly, as integers, so that the guarantee does not depend on floating-point arithmetic."
+        )
     deployment = {
         "basic": {
             "name": _blank("the name of the data product"),
             "data_curators": [_blank("the organization that publishes it")],
-            "intended_use": (statement and statement.purpose) or _blank("purpose of the release"),
+            "intended_use": record.statement.purpose or _blank("purpose of the release"),
             "data_product_type": "Summary statistics",
             "data_product_region": _blank("region or jurisdiction of the data"),
-            "description": f"{_released(release)} Columns: {names}. {_about(release)}",
+            "description": f"Released integers, and no rows: {', '.join(shapes)}. Columns: {names}. {about}",
             "publication_date": origin.created[:10] or _blank("YYYY-MM-DD"),
         },
         "dp_variant": {
-            "variant_name": _variant(guarantee),
-            "data_domain": _domain(release),
-            "unprotected_quantities": _unprotected(release),
+            "variant_name": variant,
+            "data_domain": domain,
+            "unprotected_quantities": f"Public by assumption: {'; '.join(unprotected)}.",
         },
         "privacy_loss": {
             "privacy_unit": guarantee.unit.in_words,
-            "privacy_unit_details": f"Neighbouring data sets: {guarantee.neighbours}. {' '.join(guarantee.in_words())}",
-            "privacy_parameters": _parameters(guarantee),
+            "privacy_unit_details": f"Neighbouring data sets: {guarantee.neighbours}. "
+            f"{' '.join(record.meaning['sentences'])}",
+            "privacy_parameters": known,
             "privacy_parameters_details": " ".join((str(guarantee), *guarantee.assumptions)),
         },
         "deployment_model": {
@@ -73,11 +114,15 @@ def registry_record(
         "accounting": {
             "post_processing": "Everything computed from the released integers: division by the number of "
             f"{guarantee.unit.counted}, conversion of units, eigenvectors, shrinkage, confidence intervals.",
-            "composition": _composition(release, ledger),
+            "composition": composition,
         },
         "implementation": {
-            "preprocessing_and_hyperparameter_tuning": _preparation(release),
-            "mechanisms": _mechanism(release),
+            "preprocessing_and_hyperparameter_tuning": f"Statistic: {origin.row_rule.statistic}. "
+            f"{record.bounds.ranges_text} {clipping or 'No row was clipped.'} "
+            f"{_blank('whether anyone looked at the data before, and what they chose by it')}",
+            "mechanisms": f"The mechanism {origin.mechanism}{cited}, by the Python package eigenveil "
+            f"{origin.package_version}. {numerics} Running times are not protected. "
+            f"{_blank('how the rows are stored, and who has access')}",
             "justification": _blank("why this budget, these ranges and this unit"),
         },
         "administrative": {
@@ -85,8 +130,7 @@ def registry_record(
             "registry_authors": [_blank("who filled in this record")],
         },
     }
-    slug = f"{_blank('a-short-name')}"
-    return {"url_slug": slug, "status": "Draft", "tier": 3, "deployment": deployment}
+    return {"url_slug": _blank("a-short-name"), "status": "Draft", "tier": 3, "deployment": deployment}
 
 
 def write_registry(
@@ -113,91 +157,3 @@ def write_registry(
 
 def _blank(what: str) -> str:
     return f"{BLANK}: {what}."
-
-
-def _released(release: Release) -> str:
-    shapes = [
-        f"{name} ({' x '.join(map(str, value.shape)) or 'one number'})" for name, value in release.integers.items()
-    ]
-    return f"Released integers, and no rows: {', '.join(shapes)}."
-
-
-def _about(release: Release) -> str:
-    schema = release.origin.schema
-    table, period = (None, None) if schema is None else (schema.table, schema.period)
-    text = f"Table: {table}." if table else _blank("which table")
-    return f"{text} Period: {period}." if period else f"{text} {_blank('which period')}"
-
-
-def _variant(guarantee: Guarantee) -> str:
-    if not guarantee.is_private:
-        return "Custom"
-    return "Pure DP" if guarantee.delta == 0 else "Approximate DP"
-
-
-def _parameters(guarantee: Guarantee) -> dict[str, float]:
-    values = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "rho": guarantee.rho}
-    return {name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)}
-
-
-def _domain(release: Release) -> str:
-    schema = release.origin.schema
-    if schema is None:
-        return _blank("which tables are possible, and what is publicly known of their columns")
-    columns = "; ".join(
-        f"{one.name} ({one.kind}{': ' + one.in_words() if one.in_words() else ''})" for one in schema.columns
-    )
-    return f"Tables of these columns, declared by {schema.declared_by or _blank('who declared them')}: {columns}."
-
-
-def _unprotected(release: Release) -> str:
-    kept = ["the names of the columns, ranges and other parameters that were declared"]
-    if release.guarantee.adjacency is Adjacency.REPLACE_ONE:
-        kept.insert(0, f"the number of {release.guarantee.unit.counted} ({release.n_rows})")
-    if release.origin.total_weight is not None:
-        kept.append("the weights of the rows")
-    return f"Public by assumption: {'; '.join(kept)}."
-
-
-def _composition(release: Release, ledger: PrivacyLedger | None) -> str:
-    guarantee = release.guarantee
-    parts = f"{len(guarantee.parts)} parts composed into one guarantee" if guarantee.parts else "one mechanism"
-    if ledger is None:
-        return f"This release: {parts}. {_blank('what else was spent on the same data')}"
-    spent, entries = ledger.spent, len(ledger.entries())
-    return (
-        f"This release: {parts}. Total spend: {entries} entries of the ledger for the data set {ledger.data_set} have "
-        f"spent epsilon {spent[0]:.6g} and delta {spent[1]:.3g}, of a limit of {ledger.epsilon:g} and {ledger.delta:g},"
-        f" by {'basic' if ledger.composition == 'basic' else 'zCDP'} composition."
-        f"{_beside(release, ledger)}"
-    )
-
-
-def _beside(release: Release, ledger: PrivacyLedger) -> str:
-    paid, guarantee = release.origin.ledger_entry, release.guarantee
-    if any(entry.entry == paid and entry.guarantee == guarantee for entry in ledger.entries()):
-        return ""
-    return f" Total known spend: {known_total(ledger, {'this release': guarantee})}."
-
-
-def _preparation(release: Release) -> str:
-    rows, bounds = release.origin.row_rule, bounds_used(release)
-    clipping = " ".join(f"Clipping bound: {one.what} {one.value:.6g}, {one.in_words}." for one in bounds.clipping)
-    used = f"Statistic: {rows.statistic}. {bounds.ranges_in_words} {clipping or bounds.clipping_in_words}"
-    return f"{used} {_blank('whether anyone looked at the data before, and what they chose by it')}"
-
-
-def _mechanism(release: Release) -> str:
-    origin, mechanism = release.origin, release.mechanism
-    known = None if mechanism is None else getattr(mechanism, "source", None)
-    source = "" if known is None else f" ({known})"
-    exact = release.guarantee.numerics is Numerics.EXACT
-    floats = (
-        "Noise is sampled exactly, as integers, so that the guarantee does not depend on floating-point arithmetic."
-        if exact
-        else f"Numerics: {release.guarantee.numerics.value}."
-    )
-    return (
-        f"The mechanism {origin.mechanism}{source}, by the Python package eigenveil {origin.package_version}. {floats} "
-        f"Running times are not protected. {_blank('how the rows are stored, and who has access')}"
-    )

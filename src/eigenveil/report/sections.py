@@ -1,18 +1,18 @@
 """Sections on the released values, each a function from the shown values to markup; None where there are none."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ..display import NOT_ABOVE_NOISE, NOT_DETERMINED, around, for_readers, holds_zero, marked, printable, with_error
 from ..limits import ANY, CORRELATION, SHARE, SIZE, Limits
+from ..numerics import FloatArray
 from ..releases.record import Release
 from ..releases.regression import Regression
 from ..releases.score_map import ScoreMap
 from . import charts
 from .charts import NAMED_FEATURES, Strip, biplot, score_panel, strip_table
-from .facts import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_LOADINGS, Shown
+from .estimates import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_LOADINGS, Estimates
 from .html import Html, card, element, figure, fixed, folded, number, table
 
 BAR_FEATURES = 8
@@ -22,74 +22,63 @@ _SHOWN_CELLS = 24
 _SUMMARIZED = 100
 
 
-def spectrum(shown: Shown) -> Html | None:
+def spectrum(estimates: Estimates) -> Html | None:
     """Return the variances of the components: drawn against the noise level, and as numbers."""
-    released, values = shown.released_eigenvalues, shown.variances
+    released = estimates.released_eigenvalues
     if released is None:
         return None
     count = min(SHOWN_EIGENVALUES, released.size)
-    said = f"{count} of {len(shown.names)} eigenvalues shown. " if count < len(shown.names) else ""
-    if shown.intervals is not None:
+    said = f"{count} of {len(estimates.names)} eigenvalues shown. " if count < len(estimates.names) else ""
+    if estimates.intervals is not None:
         said += "Dots: variance of the rows along each component. Circles: released eigenvalues, which include noise. "
-    if shown.above_noise is not None:
-        said += f"Above the noise: {int(shown.above_noise.sum()) or 'none'} of {len(shown.above_noise)} components. "
-    if shown.edges is not None:
-        may = "uncorrelated features and noise" if shown.of_correlation else "noise"
-        said += f"Dashed: largest eigenvalue that {may} alone would give ({number(shown.edges[0])} for the first). "
-    if shown.needs_root_scale:
+    if estimates.above_noise is not None:
+        above = int(estimates.above_noise.sum()) or "none"
+        said += f"Above the noise: {above} of {len(estimates.above_noise)} components. "
+    if estimates.edges is not None:
+        may = "uncorrelated features and noise" if estimates.of_correlation else "noise"
+        said += f"Dashed: largest eigenvalue that {may} alone would give ({number(estimates.edges[0])} for the first). "
+    if estimates.needs_root_scale:
         said += "The axis has a square-root scale."
-    columns, rows = _spectrum_table(shown, count)
+    columns, rows = ["component", "variance", "explained variance", "cumulative"], []
+    columns += ["angle error"] if estimates.angles is not None else []
+    for i in range(min(count, len(estimates.components))):
+        row = [
+            marked(str(i + 1), estimates.not_above(i), NOT_ABOVE_NOISE),
+            _with_error(estimates.variances, estimates.intervals, i, SIZE),
+            _with_error(estimates.shares, estimates.share_intervals, i, percent=True),
+            _with_error(estimates.running, estimates.running_intervals, i, percent=True),
+        ]
+        rows.append(row if estimates.angles is None else [*row, for_readers(estimates.angle_in_words(i))])
     numbers = table("Variances of the components", columns, rows)
     eigenvalues = [(str(i + 1), number(released[i])) for i in range(count)]
     listed = folded("Released eigenvalues", table("Released eigenvalues", ("component", "eigenvalue"), eigenvalues))
-    body = [figure(charts.scree(shown), said, listed), numbers if values is not None else None]
-    return card("spectrum", "Explained variance", element("div", body, class_="pair drawn"))
+    chart = figure(charts.scree(estimates), said, listed)
+    return card("spectrum", "Explained variance", element("div", chart, numbers, class_="pair drawn"))
 
 
-def _spectrum_table(shown: Shown, count: int) -> tuple[list[str], list[list[str]]]:
-    columns = ["component", "variance", "explained variance", "cumulative"]
-    columns += ["angle error"] if shown.angles is not None else []
-    rows: list[list[str]] = []
-    if shown.variances is None or shown.shares is None or shown.running is None:
-        return columns, rows
-    for i in range(min(count, shown.variances.size)):
-        row = [
-            marked(str(i + 1), shown.not_above(i), NOT_ABOVE_NOISE),
-            _with_error(float(shown.variances[i]), shown.intervals, i, SIZE),
-        ]
-        row.append(_with_error(float(shown.shares[i]), shown.share_intervals, i, percent=True))
-        row.append(_with_error(float(shown.running[i]), shown.running_intervals, i, percent=True))
-        rows.append(row if shown.angles is None else [*row, for_readers(shown.angle_in_words(i))])
-    return columns, rows
+def _with_error(
+    values: FloatArray | None, intervals: FloatArray | None, i: int, limits: Limits = ANY, *, percent: bool = False
+) -> str:
+    """Return one of some values with its interval in words."""
+    assert values is not None
+    return for_readers(with_error(float(values[i]), charts.interval_of(intervals, i), limits, percent=percent))
 
 
-def _with_error(value: float, intervals: Any, i: int, limits: Limits = ANY, *, percent: bool = False) -> str:
-    return for_readers(with_error(value, charts.interval_of(intervals, i), limits, percent=percent))
-
-
-def plane(shown: Shown, cloud: ScoreMap | None) -> Html | None:
+def plane(estimates: Estimates) -> Html | None:
     """Return the biplot of the first two components."""
-    if min(shown.components.shape) < 2 or all(_undetermined(shown)):
-        return None  # the directions are not determined
-    beneath = cloud if cloud is not None and cloud.grid.axes == (0, 1) else None
+    undetermined = [False] if estimates.angle_bounds is None else [bound >= 90 for bound in estimates.angle_bounds[:2]]
+    if min(estimates.components.shape) < 2 or all(undetermined):
+        return None
     said = "Arrows: loadings of the features on the first two components. "
     said += "Features whose arrows point the same way are positively correlated in this plane. "
-    if len(shown.names) > NAMED_FEATURES:
-        said += f"{NAMED_FEATURES} of {len(shown.names)} features are named; the others are dots. "
-    if shown.loading_errors is not None:
+    if len(estimates.names) > NAMED_FEATURES:
+        said += f"{NAMED_FEATURES} of {len(estimates.names)} features are named; the others are dots. "
+    if estimates.loading_errors is not None:
         said += "Ellipses: 95 % confidence intervals. "
-        said += "A component without them is not determined. " if any(_undetermined(shown)) else ""
+        said += "A component without them is not determined. " if any(undetermined) else ""
     else:
         said += "The errors of these loadings are not known. "
-    if beneath is not None:
-        said += "Tiles: the released score map, darker where the count is larger, on a separate scale."
-    chart = figure(biplot(shown, beneath), said, class_="wide")
-    return card("plane", "Biplot of the first two components", chart)
-
-
-def _undetermined(shown: Shown) -> list[bool]:
-    """Return which of the first two components are not determined."""
-    return [False] if shown.angle_bounds is None else [bool(bound >= 90) for bound in shown.angle_bounds[:2]]
+    return card("plane", "Biplot of the first two components", figure(biplot(estimates), said, class_="wide"))
 
 
 def scores(cloud: ScoreMap | None) -> Html | None:
@@ -106,91 +95,91 @@ def scores(cloud: ScoreMap | None) -> Html | None:
         element("figure", element("h3", printable(name)) if name else None, score_panel(cloud, group))
         for group, name in enumerate(cloud.groups)
     ]
-    ends, rows = cloud.edges, []
+    (across, up), rows = cloud.edges, []
     counts = np.where(cloud.may_be_empty, 0.0, cloud.counts)
-    for place in np.argsort(-counts, axis=None, kind="stable")[:_SHOWN_CELLS]:
-        group, i, j = (int(at) for at in np.unravel_index(place, counts.shape))
-        if counts[group, i, j] <= 0:
-            break
-        name = printable(cloud.groups[group])
-        place_of = [
-            f"{number(float(e[p]), 3)} to {number(float(e[p + 1]), 3)}" for e, p in zip(ends, (i, j), strict=True)
-        ]
+    for place in np.argsort(-counts, axis=None, kind="stable")[: min(_SHOWN_CELLS, int((counts > 0).sum()))]:
+        group, i, j = np.unravel_index(place, counts.shape)
+        name = f"{printable(cloud.groups[group])}: " if cloud.groups[group] else ""
         value = float(cloud.noisy_counts[group, i, j])
         text = for_readers(with_error(value, (max(0.0, value - reach), value + reach), SIZE))
-        rows.append((f"{name}: {place_of[0]}" if name else place_of[0], place_of[1], text))
-    axes = [f"component {axis + 1}" for axis in cloud.grid.axes]
-    listed = table("The fullest cells", (*axes, counted), rows)
-    none = element("p", "No cell is distinguishable from noise.")
-    below = [element("p", said, class_="soft"), folded(f"The {len(rows)} fullest cells", listed if rows else none)]
+        cell = [f"{number(float(ends[p]), 3)} to {number(float(ends[p + 1]), 3)}" for ends, p in ((across, i), (up, j))]
+        rows.append((name + cell[0], cell[1], text))
+    listed = element("p", "No cell is distinguishable from noise.")
+    if rows:
+        listed = table("The fullest cells", (*(f"component {axis + 1}" for axis in cloud.grid.axes), counted), rows)
+    below = [element("p", said, class_="soft"), folded(f"The {len(rows)} fullest cells", listed)]
     if len(panels) > 1:
         return card("scores", "Score map", element("div", panels, class_="many"), below)
     return card("scores", "Score map", element("div", panels, element("div", below), class_="pair drawn"))
 
 
-def correlations(shown: Shown) -> Html | None:
+def correlations(estimates: Estimates) -> Html | None:
     """Return the correlations of the leading features, where the matrix was requested."""
-    if shown.correlations is None:
+    if estimates.correlations is None:
         return None
-    features, ends = charts.ordered_features(shown), shown.correlation_intervals
+    features, ends = charts.ordered_features(estimates), estimates.correlation_intervals
     said = "Correlations in the released matrix. Columns are numbered like rows, and correlated features are adjacent."
     if ends is not None:
         said += " They are shrunk to reduce noise, and hatched where they are not significantly different from 0."
-    if len(features) < len(shown.names):
-        said += f" {len(features)} of {len(shown.names)} features shown; the release file has all."
+    if len(features) < len(estimates.names):
+        said += f" {len(features)} of {len(estimates.names)} features shown; the release file has all."
     rows = []
     for line, j in enumerate(features):
         for i in features[:line]:
-            value, interval = float(shown.correlations[j, i]), None if ends is None else ends[j, i]
+            value, interval = float(estimates.correlations[j, i]), None if ends is None else ends[j, i]
             text = fixed(value) if interval is None else for_readers(with_error(value, interval, CORRELATION))
-            rows.append((shown.names[j], shown.names[i], marked(text, interval is not None and holds_zero(interval))))
+            rows.append(
+                (estimates.names[j], estimates.names[i], marked(text, interval is not None and holds_zero(interval)))
+            )
     numbers = folded(
         "The numbers as a table", table("Correlations as numbers", ("feature", "with", "correlation"), rows)
     )
-    chart = figure(charts.correlations(shown), said, numbers if rows else None, "wide")
+    chart = figure(charts.correlations(estimates), said, numbers if rows else None, "wide")
     return card("matrix", "Correlations", chart)
 
 
-def means(shown: Shown) -> Html | None:
+def means(estimates: Estimates) -> Html | None:
     """Return the mean of every leading feature, and its standard deviation where the matrix was requested."""
-    if shown.means is None:
+    if estimates.means is None:
         return None
-    features = shown.leading_features()
+    features = estimates.leading_features()
     columns, rows = ["feature", "mean"], []
-    columns += ["standard deviation"] if shown.spreads is not None else []
+    columns += ["standard deviation"] if estimates.spreads is not None else []
     for j in features:
-        row = [shown.names[j], _with_error(float(shown.means[j]), shown.mean_intervals, j)]
-        row += [] if shown.spreads is None else [_with_error(float(shown.spreads[j]), shown.spread_intervals, j, SIZE)]
+        row = [estimates.names[j], _with_error(estimates.means, estimates.mean_intervals, j)]
+        row += (
+            [] if estimates.spreads is None else [_with_error(estimates.spreads, estimates.spread_intervals, j, SIZE)]
+        )
         rows.append(row)
     said = "In the units of the features."
-    if len(features) < len(shown.names):
-        said += f" {len(features)} of {len(shown.names)} features shown; the release file has all."
+    if len(features) < len(estimates.names):
+        said += f" {len(features)} of {len(estimates.names)} features shown; the release file has all."
     return card(
         "means",
-        "Means" if shown.spreads is None else "Means and standard deviations",
+        "Means" if estimates.spreads is None else "Means and standard deviations",
         element("p", said, class_="soft"),
         table("Means as numbers", columns, rows, class_="narrow"),
     )
 
 
-def regression(shown: Shown) -> Html | None:
+def regression(estimates: Estimates) -> Html | None:
     """Return the coefficients of the regressions that were requested, and of the parts of them that are resolved."""
     parts: list[Html] = []
-    for fit in shown.regressions:
-        predictors = shown.predictors(fit)
-        parts += [element("h3", shown.names[fit.target])] if shown.regressions[1:] else []
+    for fit in estimates.regressions:
+        predictors = estimates.predictors(fit)
+        parts += [element("h3", estimates.names[fit.target])] if estimates.regressions[1:] else []
         parts += [] if fit.determined else [element("p", NOT_DETERMINED)]
-        parts += _coefficients(shown, fit, predictors)
+        parts += _coefficients(estimates, fit, predictors)
         if fit.reduced is not None:
             places = {feature: place for place, feature in enumerate(fit.reduced.features)}
             kept = [places[fit.features[j]] for j in predictors if fit.features[j] in places]
-            parts += [element("h3", "Features that can be resolved"), *_coefficients(shown, fit.reduced, kept)]
+            parts += [element("h3", "Features that can be resolved"), *_coefficients(estimates, fit.reduced, kept)]
     return card("regression", "Regression", *parts) if parts else None
 
 
-def _coefficients(shown: Shown, fit: Regression, predictors: Sequence[int]) -> list[Html]:
+def _coefficients(estimates: Estimates, fit: Regression, predictors: Sequence[int]) -> list[Html]:
     said = (
-        f"Prediction of {shown.names[fit.target]} from {len(fit.features)} features in their own units. "
+        f"Prediction of {estimates.names[fit.target]} from {len(fit.features)} features in their own units. "
         f"R² = {with_error(fit.r2, tuple(fit.r2_interval), SHARE)}, computed from the "
         f"{'shrunk' if fit.alpha else 'released'} matrix. Regularization alpha = {number(fit.alpha)}, on the scale of "
         "one row."
@@ -199,15 +188,16 @@ def _coefficients(shown: Shown, fit: Regression, predictors: Sequence[int]) -> l
         said += f" {len(predictors)} of {len(fit.features)} coefficients shown: those with the largest effect."
     rows = []
     for j in predictors:
-        ends, spread = fit.coef_interval[j], 1.0 if shown.spreads is None else float(shown.spreads[fit.features[j]])
-        text = marked(for_readers(with_error(float(fit.coef[j]), ends)), holds_zero(ends))
+        ends, feature, value = fit.coef_interval[j], fit.features[j], float(fit.coef[j])
+        spread = 1.0 if estimates.spreads is None else float(estimates.spreads[feature])
+        text = marked(for_readers(with_error(value, ends)), holds_zero(ends))
         low, high = (float(end) * spread if spread else 0.0 for end in ends)
-        rows.append(Strip(shown.names[fit.features[j]], text, float(fit.coef[j]) * spread, (low, high)))
-    if shown.spreads is not None:
+        rows.append(Strip(estimates.names[feature], text, value * spread, (low, high)))
+    if estimates.spreads is not None:
         said += " Bars: effect of one standard deviation of the feature on the prediction."
     intercept = for_readers(with_error(fit.intercept, around(fit.intercept, fit.intercept_error)))
     return [
-        strip_table("Coefficients of the regression", ("feature", "coefficient", shown.interval_name), rows),
+        strip_table("Coefficients of the regression", ("feature", "coefficient", estimates.interval_name), rows),
         element("p", f"Intercept: {intercept}."),
         element("p", " ".join([said, *fit.notes]), class_="soft"),
     ]
@@ -221,28 +211,26 @@ def summary(release: Release) -> Html | None:
     parts = []
     for one in found.tables:
         columns, lines = one.lines(SHOWN_LOADINGS)
-        shown = [[for_readers(cell) for cell in line] for line in lines]
-        more = f" ({len(shown)} of {len(one.rows)} rows)" if len(shown) < len(one.rows) else ""
-        parts += [table(f"{one.title}{more}", [column.heading for column in columns], shown)]
+        estimates = [[for_readers(cell) for cell in line] for line in lines]
+        more = f" ({len(estimates)} of {len(one.rows)} rows)" if len(estimates) < len(one.rows) else ""
+        parts += [table(f"{one.title}{more}", [column.heading for column in columns], estimates)]
     notes = element("ul", [element("li", note) for note in found.notes])
     said = element("p", "Standard errors and intervals for the privacy noise and for sampling.", class_="soft")
     return card("summary", "Summary tables", said, folded("All tables", element("div", parts, notes)))
 
 
-def loadings(shown: Shown) -> Html | None:
+def loadings(estimates: Estimates) -> Html:
     """Return the largest loadings of each component with their intervals, and a table of all loadings."""
-    k, d = shown.components.shape
-    if k == 0:
-        return None
-    count, features = min(k, SHOWN_COMPONENTS), shown.leading_features(SHOWN_LOADINGS)
+    k, d = estimates.components.shape
+    count, features = min(k, SHOWN_COMPONENTS), estimates.leading_features(SHOWN_LOADINGS)
     said = "A loading is the weight of a feature in a component: blue is positive, orange is negative. "
-    if shown.loading_errors is not None:
+    if estimates.loading_errors is not None:
         said += "Grey loadings are not significantly different from 0. "
     if count < k:
         said += f"{count} of {k} components shown; the release file has all. "
     said += "The sign of a whole component has no meaning."
     columns = ["feature", *(f"component {i + 1}" for i in range(count))]
-    rows = [(shown.names[j], *(loading_text(shown, i, j) for i in range(count))) for j in features]
+    rows = [(estimates.names[j], *(loading_text(estimates, i, j) for i in range(count))) for j in features]
     summary = (
         f"Loadings of {len(features)} of {d} features"
         if len(features) < d
@@ -250,50 +238,64 @@ def loadings(shown: Shown) -> Html | None:
     )
     return card(
         "loadings",
-        "Sparse loadings" if shown.sparse else "Loadings",
+        "Sparse loadings" if estimates.sparse else "Loadings",
         element("p", said, class_="soft"),
-        element("div", [_component(shown, i) for i in range(count)], class_="many"),
+        element("div", [_component(estimates, i) for i in range(count)], class_="many"),
         folded(summary, table("Loadings as numbers", columns, rows)),
     )
 
 
-def _component(shown: Shown, i: int) -> Html:
-    direction = shown.components[i]
-    d = len(direction)
-    largest = np.argsort(-np.abs(direction), kind="stable")[: d if d <= _ALL_BARS else BAR_FEATURES]
-    if shown.sparse:
-        largest = largest[direction[largest] != 0]
+def _component(estimates: Estimates, i: int) -> Html:
+    """Return the title of a component and its largest loadings, each with a bar."""
+    direction, kind = estimates.components[i], "nonzero loadings" if estimates.sparse else "loadings"
+    used = np.flatnonzero(direction) if estimates.sparse else np.arange(direction.size)
+    largest = used[np.argsort(-np.abs(direction[used]), kind="stable")]
+    largest = largest[: direction.size if direction.size <= _ALL_BARS else BAR_FEATURES]
     rows = [
-        Strip(shown.names[j], loading_text(shown, i, int(j)), float(direction[j]), shown.loading_interval(i, int(j)))
+        Strip(
+            estimates.names[j],
+            loading_text(estimates, i, int(j)),
+            float(direction[j]),
+            estimates.loading_interval(i, int(j)),
+        )
         for j in largest
     ]
-    drawn = shown.interval_name if any(row.ends for row in rows) else "size"
-    title = f"Largest loadings of component {i + 1}"
-    listed = strip_table(title, ("feature", "loading", drawn), rows, shown.not_above(i))
-    kind = "nonzero loadings" if shown.sparse else "loadings"
-    total = int((direction != 0).sum()) if shown.sparse else d
-    cut = f"{len(rows)} of {total} {kind} shown, the largest" if len(rows) < total else f"All {total} {kind} shown"
-    return element("div", element("h3", _component_title(shown, i)), listed, element("p", f"{cut}.", class_="soft"))
+    columns = ("feature", "loading", estimates.interval_name if any(row.ends for row in rows) else "size")
+    listed = strip_table(f"Largest loadings of component {i + 1}", columns, rows, estimates.not_above(i))
+    title = f"Component {i + 1}"
+    if estimates.shares is not None:
+        title += f": {_with_error(estimates.shares, estimates.share_intervals, i, percent=True)} of variance"
+    if estimates.sparse:
+        title += f", {used.size} of {len(estimates.names)} features"
+    if estimates.not_above(i):
+        title += f", {NOT_ABOVE_NOISE}"
+    angle = for_readers(estimates.angle_in_words(i))
+    if angle:
+        title += f", {'direction' if angle == 'not determined' else 'angle error'} {angle}"
+    cut = f"{len(rows)} of {used.size} {kind} shown, the largest." if len(rows) < used.size else ""
+    return element(
+        "div", element("h3", title), listed, element("p", cut or f"All {used.size} {kind} shown.", class_="soft")
+    )
 
 
-def loading_text(shown: Shown, component: int, feature: int) -> str:
+def loading_text(estimates: Estimates, component: int, feature: int) -> str:
     """Return a loading with its error in words."""
-    value, ends = float(shown.components[component, feature]), shown.loading_interval(component, feature)
+    value, ends = float(estimates.components[component, feature]), estimates.loading_interval(component, feature)
     return fixed(value) if ends is None else for_readers(with_error(value, ends, CORRELATION))
 
 
-def notes(shown: Shown) -> Html | None:
+def notes(estimates: Estimates) -> Html | None:
     """Return notes on the numbers above."""
-    lines = list(shown.notes)
-    if shown.regressions or shown.intervals is not None or shown.correlation_intervals is not None:
-        lines.insert(0, shown.legend)
-    if shown.angles is not None:
+    lines = list(estimates.notes)
+    if estimates.regressions or estimates.intervals is not None or estimates.correlation_intervals is not None:
+        lines.insert(0, estimates.legend)
+    if estimates.angles is not None:
         lines.append(
             "The angle error is the angle between a released component and the true component of the same rank. The "
             "value in brackets is a 95 % bound. A component is not determined if this bound is 90°."
         )
-    if shown.above_noise is not None:
-        alone = "noise and uncorrelated features" if shown.of_correlation else "noise"
+    if estimates.above_noise is not None:
+        alone = "noise and uncorrelated features" if estimates.of_correlation else "noise"
         lines.append(
             f"A component is above the noise if {alone} alone would not give its eigenvalue. The test counts too many "
             "components in at most 1 of 20 releases."
@@ -301,15 +303,3 @@ def notes(shown: Shown) -> Html | None:
     if not lines:
         return None
     return card("notes", "Notes", element("ul", [element("li", line) for line in lines]))
-
-
-def _component_title(shown: Shown, i: int) -> str:
-    title = f"Component {i + 1}"
-    if shown.shares is not None:
-        title += f": {_with_error(float(shown.shares[i]), shown.share_intervals, i, percent=True)} of variance"
-    if shown.sparse:
-        title += f", {int((shown.components[i] != 0).sum())} of {len(shown.names)} features"
-    if shown.not_above(i):
-        title += f", {NOT_ABOVE_NOISE}"
-    angle = for_readers(shown.angle_in_words(i))
-    return f"{title}, {'direction ' if angle == 'not determined' else 'angle error '}{angle}" if angle else title
