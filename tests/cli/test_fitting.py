@@ -213,7 +213,7 @@ def test_ridge_from_rows_and_at_no_cost_from_a_release(folder):
     told = json.loads(invoke("ridge", "people.csv", *words, "--epsilon", 50, "--json").stdout)
     assert told["coefficients"]["age"] == pytest.approx(1000, rel=0.15)
     assert told["guarantee"]["epsilon"] == 50.0
-    assert "Ridge regression of income" in invoke("ridge", "release.npz", "--target", "income").stdout
+    assert "Private regression of income" in invoke("ridge", "release.npz", "--target", "income").stdout
     again = json.loads(invoke("ridge", "release.npz", "--target", "income", "--json").stdout)
     assert again["coefficients"] == told["coefficients"]
     assert again["intercept"] == told["intercept"]
@@ -238,8 +238,7 @@ def test_ridge_of_several_targets(folder):
         assert json.loads(invoke(*again).stdout)["regressions"] == told["regressions"]
     for command in (("ridge", "release.npz", *words[:4]), ("show", "release.npz")):
         shown = invoke(*command).stdout
-        assert "Ridge regression of u" in shown
-        assert "Ridge regression of v" in shown
+        assert "Private regression of u, v" in shown
     titles = [
         table["title"] for table in json.loads(invoke("summary", "release.npz", "--format", "json").stdout)["tables"]
     ]

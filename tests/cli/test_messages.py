@@ -165,9 +165,9 @@ def test_show_says_what_the_release_says(folder):
     invoke("ridge", *FIT, "--target", "a", "--output", "ridge.npz")
     told = json.loads(invoke("show", "ridge.npz", "--json").stdout)
     assert list(told["coefficients"]) == ["b", "c"]
-    assert "Ridge regression of a" in invoke("show", "ridge.npz").stdout
+    assert "Private regression of a" in invoke("show", "ridge.npz").stdout
     invoke("pca", *FIT, "-k", 1, "--no-center", "--mechanism", "ppca", "--output", "subspace.npz")
-    assert "no eigenvalues" in invoke("show", "subspace.npz").stdout
+    assert "Only directions were released" in invoke("show", "subspace.npz").stdout
 
 
 def test_compare_tells_noise_from_difference(folder):
@@ -320,6 +320,6 @@ def test_a_fit_on_a_terminal_shows_one_bar(folder):
             read += part
     os.close(primary)
     text = read.decode()
-    assert b"Principal components" in done.stdout
+    assert b"Private principal components" in done.stdout
     assert "computing the release" in text
     assert "reading rows" not in text

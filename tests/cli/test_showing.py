@@ -14,10 +14,8 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, load_release, release
 from eigenveil.cli import app
-from eigenveil.cli.options import NOISE, share_and_interval
-from eigenveil.display import LEGEND, MAY_BE_NOISE, NOT_DETERMINED, with_error
+from eigenveil.display import with_error
 from eigenveil.errors import NoiseWarning
-from eigenveil.limits import CORRELATION
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.releases.compare import compare
 from made_releases import drawn, quietly
@@ -198,38 +196,24 @@ def test_json_of_a_matrix_and_of_a_regression_has_their_intervals(folder):
     assert "directions only" in told["no_interval"]
 
 
-def test_tables_tell_the_error_once_in_the_words_of_the_report(folder):
-    table = invoke("pca", *FIT, "-k", 3)
-    of_file = load_release("release.npz")
-    ratios, ends = of_file.explained_variance_ratio, of_file.spectrum.explained_variance_ratio_interval
-    share = " ".join(share_and_interval(ratios[0], ends[0]))
-    words = " ".join(table.split())
-    assert share in words
-    for number, above in enumerate(of_file.above_noise, start=1):
-        row = " ".join([str(number), *share_and_interval(ratios[number - 1], ends[number - 1])])
-        assert (f"{row} {NOISE}" in words) == (not above)
-    together = with_error(
-        of_file.spectrum.captured_variance_ratio, of_file.spectrum.captured_variance_ratio_interval, percent=True
-    )
-    assert f"All 3 together: {together} of the variance" in table
-    shown = invoke("show", "release.npz")
-    assert share in " ".join(shown.split())
-    assert together in shown
-    table = invoke("covariance", *FIT)
-    of_file = load_release("release.npz")
-    assert with_error(of_file.correlation[0, 1], of_file.intervals.correlation()[0, 1], CORRELATION) in table
-    for position, name in enumerate("abc"):
-        assert (f"{name} ({MAY_BE_NOISE})" in table) == (position in of_file.spectrum.features_below_noise)
-    table = invoke("ridge", "release.npz", "--target", "b")
-    assert (NOT_DETERMINED in table) == (not of_file.regress("b").determined)
-    for text in (shown, table, invoke("show", "release.npz")):
-        assert text.count(LEGEND) == 1
+def test_fits_and_show_print_the_summary_of_the_release_and_its_file(folder):
+    for words in (("pca", *FIT, "-k", 3), ("covariance", *FIT), ("ridge", *FIT, "--target", "b")):
+        printed = invoke(*words)
+        tables, _, notes = str(load_release("release.npz").summary()).partition("[1]")
+        assert tables in printed
+        assert "release.npz" in printed.splitlines()[-1]
+        shown = invoke("show", "release.npz")
+        assert tables in shown
+        assert notes in shown  # what a fit warns of stands on its standard error
+    for words in ((), ("--alpha", 0.1)):
+        printed = invoke("ridge", "release.npz", "--target", "c", *words)
+        told = json.loads(invoke("ridge", "release.npz", "--target", "c", *words, "--json"))
+        assert f"ridge, alpha = {told['alpha']:.4g} on" in printed
 
 
 def test_a_subspace_says_why_nothing_has_an_error(folder):
     text = invoke("pca", *FIT, "-k", 1, "--no-center", "--mechanism", "ppca", "--accept-inexact")
-    assert LEGEND not in text
-    assert "directions only" in text
+    assert "Only directions were released, so there are no variances." in " ".join(text.split())
 
 
 def test_two_releases_are_as_near_as_noise_alone_would_bring_them(folder):

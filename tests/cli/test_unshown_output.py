@@ -152,7 +152,7 @@ def fails(*_, **__):
 
 
 def test_what_goes_wrong_after_the_file_names_entry_and_file(study, monkeypatch):
-    monkeypatch.setattr("eigenveil.cli.fitting.print_components", fails)
+    monkeypatch.setattr("eigenveil.cli.fitting.print_release", fails)
     code, said = run(study.path.parent, *SPENDING["pca"])
     assert code == 1
     assert "entry 1 of the ledger study.ledger, is complete in out.npz." in said

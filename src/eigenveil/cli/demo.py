@@ -9,8 +9,6 @@ from ..display import around, marked, with_error
 from ..limits import CORRELATION
 from .messages import shown_warnings
 from .options import (
-    ESTIMATE,
-    NOISE,
     AsJson,
     Epsilon,
     Force,
@@ -21,7 +19,6 @@ from .options import (
     output_console,
     plain,
     print_json,
-    print_legend,
     print_table,
     whole_file,
 )
@@ -37,6 +34,7 @@ _COLUMNS = 10
 # docs/reference/command_line.md has the results of 1,000 releases with these numbers.
 _EPSILON, _COMPONENTS = 2.0, 2
 _WIDTH = 80  # of what is printed, commands apart
+_ESTIMATE = "private estimate ± 95 %"
 _SHOWN_COMPONENTS = 2  # as many loadings as fit beside each other
 
 
@@ -151,13 +149,15 @@ def _show(console: "Console", pca: Any, names: list[str], truth: dict[str, Any])
     console.print(facts_table(facts))
     estimates, ends = release.spectrum.running_ratio, release.spectrum.running_ratio_interval
     above = pca.above_noise_
-    grid = new_table("Components", ESTIMATE.capitalize(), "True value", "scikit-learn (not private)")
+    grid = new_table("Components", _ESTIMATE.capitalize(), "True value", "scikit-learn (not private)")
     for k, (true, best) in enumerate(zip(truth["held"], truth["best"], strict=True)):
-        estimate = marked(with_error(estimates[k], ends[k], percent=True), not above[k], NOISE)
+        estimate = marked(
+            with_error(estimates[k], ends[k], percent=True), not above[k], "not distinguishable from noise"
+        )
         grid.add_row(f"1 to {k + 1}" if k else "1", estimate, f"{100 * true:.1f} %", f"{100 * best:.1f} %")
     print_table(console, "\nExplained variance", grid)
     _show_loadings(console, pca, names, truth["loadings"])
-    print_legend(console, release, soft_wrap=False)
+    console.print(f"\n{release.intervals.legend}")
     console.print(
         "True values and scikit-learn use the rows without privacy. The demo shows them because these data are public."
     )
@@ -176,7 +176,7 @@ def _show_loadings(console: "Console", pca: Any, names: list[str], best: Any) ->
             interval = around(value, float(errors.standard_errors[i, j]), CORRELATION) if known else None
             cells += [with_error(value, interval, CORRELATION), f"{best[i, j]:.2f}"]
         grid.add_row(name, *cells)
-    print_table(console, f"\nLoadings, {ESTIMATE}", grid)
+    print_table(console, f"\nLoadings, {_ESTIMATE}", grid)
 
 
 def _show_files(console: "Console", files: tuple[Path, Path, Path], commands: list[str]) -> None:

@@ -1,7 +1,7 @@
 """`eigenveil pca`, `sparse-pca`, `covariance` and `ridge`: from files to a release file."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,15 +15,10 @@ from .options import (
     check_output,
     component_fields,
     covariance_fields,
-    facts_table,
     feature_names,
     opened_release,
-    output_console,
-    print_components,
-    print_features,
     print_json,
-    print_legend,
-    print_regression,
+    print_release,
     regressions_fields,
     with_options,
 )
@@ -32,8 +27,8 @@ from .tables import Table, open_data, public_bounds
 from .terminal import busy, one_bar
 
 if TYPE_CHECKING:
-    from ..estimators import PrivateCovariance, PrivatePCA
     from ..estimators.base import PrivateEstimator
+    from ..releases.record import Release
 
 
 Data = Annotated[
@@ -81,7 +76,7 @@ def pca(
     from ..estimators import PrivatePCA  # seconds of import time, after the files were found
 
     model = PrivatePCA(components, statistic=statistic, **estimator_parameters(PrivatePCA, table, options))
-    fit_and_save(model, table, options, lambda notes: _show_components("pca", model, table, options, notes))
+    fit_and_save("pca", model, table, options, component_fields)
 
 
 @with_options(FitOptions)
@@ -100,15 +95,7 @@ def sparse_pca(
 
     parameters = estimator_parameters(PrivateSparsePCA, table, options)
     model = PrivateSparsePCA(components, penalty=penalty, statistic=statistic, **parameters)
-    fit_and_save(model, table, options, lambda notes: _show_components("sparse-pca", model, table, options, notes))
-
-
-def _show_components(command: str, model: "PrivatePCA", table: Table, options: FitOptions, notes: list[str]) -> None:
-    if options.as_json:
-        print_json({**facts(command, model, options, notes), **component_fields(model.release_)})
-        return
-    print_components(output_console(), model.release_, feature_names(model.release_))
-    _print_guarantee(model, options)
+    fit_and_save("sparse-pca", model, table, options, component_fields)
 
 
 @with_options(FitOptions)
@@ -118,15 +105,7 @@ def covariance(data: Data, options: FitOptions, statistic: Statistic = "auto") -
     from ..estimators import PrivateCovariance  # seconds of import time, after the files were found
 
     model = PrivateCovariance(statistic=statistic, **estimator_parameters(PrivateCovariance, table, options))
-    fit_and_save(model, table, options, lambda notes: _show_covariance(model, table, options, notes))
-
-
-def _show_covariance(model: "PrivateCovariance", table: Table, options: FitOptions, notes: list[str]) -> None:
-    if options.as_json:
-        print_json({**facts("covariance", model, options, notes), **covariance_fields(model.release_)})
-        return
-    print_features(output_console(), model.release_, table.names)
-    _print_guarantee(model, options)
+    fit_and_save("covariance", model, table, options, covariance_fields)
 
 
 def estimator_parameters(estimator: "type[PrivateEstimator]", table: Table, options: FitOptions) -> dict[str, Any]:
@@ -160,9 +139,16 @@ def _weight(table: Table, options: FitOptions) -> dict[str, str]:
 
 
 def fit_and_save(
-    model: "PrivateEstimator", table: Table, options: FitOptions, show: Callable[[list[str]], None]
+    command: str,
+    model: "PrivateEstimator",
+    table: Table,
+    options: FitOptions,
+    fields_of: Callable[["Release"], dict[str, Any]],
 ) -> None:
-    """Ask, fit, save, and show the result with its warnings unless --quiet was given."""
+    """Ask, fit, save, and print the summary of the release, or as JSON its facts and fields.
+
+    `fields_of` returns the fields of a release that the command is for.
+    """
     from ..accounting.ledger import opened_ledger
     from ..estimators.preparation import Features
     from .charging import signals_of
@@ -183,13 +169,15 @@ def fit_and_save(
             if hasattr(model, "release_"):
                 model.release_.save(options.output)
                 signals.written = options.output
-        notes = shown_warnings()
-        if options.as_json or not options.quiet:
-            show(notes)
+        notes, release = shown_warnings(), model.release_
+        if options.as_json:
+            print_json({**_facts(command, model, options, notes), **fields_of(release)})
+        elif not options.quiet:
+            print_release(options.output, release)
 
 
-def facts(command: str, model: "PrivateEstimator", options: FitOptions, notes: list[str]) -> dict[str, Any]:
-    """Return what `--json` prints for every release."""
+def _facts(command: str, model: "PrivateEstimator", options: FitOptions, notes: list[str]) -> dict[str, Any]:
+    """Return the facts that `--json` prints of every fit."""
     origin = model.release_.origin
     return {
         "command": command,
@@ -203,19 +191,6 @@ def facts(command: str, model: "PrivateEstimator", options: FitOptions, notes: l
         "ledger_entry": origin.ledger_entry,
         "warnings": notes,
     }
-
-
-def _print_guarantee(model: "PrivateEstimator", options: FitOptions) -> None:
-    console = output_console()
-    print_legend(console, model.release_)
-    facts = [
-        ("Privacy", str(model.guarantee_)),
-        *(("Assumes", assumption) for assumption in model.guarantee_.assumptions),
-        ("Mechanism", f"{model.mechanism_}, clipping bound {model.norm_bound_:.6g}"),
-        ("Release", f"{options.output} (eigenveil show {options.output})"),
-    ]
-    console.print("")
-    console.print(facts_table(facts))
 
 
 @with_options(RidgeOptions)
@@ -240,11 +215,7 @@ def ridge(
 
     parameters = estimator_parameters(PrivateRidge, table, options)
     model = PrivateRidge(alpha, target=chosen, fit_intercept=options.center, **parameters)
-
-    def show(notes: list[str]) -> None:
-        _show(model.release_, model.release_.regressions, options, facts("ridge", model, options, notes))
-
-    fit_and_save(model, table, options, show)
+    fit_and_save("ridge", model, table, options, lambda made: regressions_fields(made.regressions, feature_names(made)))
 
 
 def _ridge_from_release(data: list[str], options: FitOptions, target: list[str], alpha: float | None) -> None:
@@ -252,6 +223,8 @@ def _ridge_from_release(data: list[str], options: FitOptions, target: list[str],
         raise InvalidParameterError(
             "A regression from a release costs nothing; give one release file and no --epsilon."
         )
+    from ..releases.origin import RegressionRequest
+
     release = opened_release(data[0])
     names = feature_names(release)
     for one in target:
@@ -259,17 +232,26 @@ def _ridge_from_release(data: list[str], options: FitOptions, target: list[str],
             raise InvalidParameterError(
                 f"--target {quoted(one)} is not a feature of {data[0]}; `eigenveil show {data[0]}` lists them."
             )
+    targets = tuple(names.index(one) for one in target)
     with busy("computing the regression", options.quiet or options.as_json):
-        fits = release.regress([names.index(one) for one in target], alpha=alpha)
-    known = {
-        "command": "ridge",
-        "release": data[0],
-        "guarantee": guarantee_fields(release.guarantee),
-        "mechanism": release.origin.mechanism,
-        **count_fields(release.guarantee, release.n_rows),
-        "warnings": shown_warnings(),
-    }
-    _show(release, fits, options, known)
+        fits = release.regress(targets, alpha=alpha)
+    notes = shown_warnings()
+    if options.as_json:
+        known = {
+            "command": "ridge",
+            "release": data[0],
+            "guarantee": guarantee_fields(release.guarantee),
+            "mechanism": release.origin.mechanism,
+            **count_fields(release.guarantee, release.n_rows),
+            "warnings": notes,
+        }
+        print_json({**known, **regressions_fields(fits, names)})
+    elif not options.quiet and alpha is not None:
+        print_release(data[0], release, release.summary(targets, alpha=alpha))
+    elif not options.quiet:  # the summary of a fit for these targets computes alpha from the noise, as `regress` does
+        asked = release.origin.request
+        request = RegressionRequest(target=targets, correlation=asked.correlation, own_units=asked.own_units)
+        print_release(data[0], replace(release, origin=replace(release.origin, request=request)))
 
 
 def _target(target: str, table: Table) -> str | int:
@@ -279,16 +261,3 @@ def _target(target: str, table: Table) -> str | int:
             f"--target {quoted(target)} is not a numeric column of the table; give the name of a column that is read."
         )
     return target if table.source.feature_names is not None else int(target)
-
-
-def _show(release: Any, fits: Sequence[Any], options: FitOptions, known: dict[str, Any]) -> None:
-    names = feature_names(release)
-    if options.as_json:
-        print_json({**known, **regressions_fields(fits, names)})
-    elif not options.quiet:
-        console = output_console()
-        for fit in fits:
-            print_regression(console, fit, names)
-        print_legend(console, release)
-        console.print("")
-        console.print(facts_table([("Privacy", known["guarantee"]["text"]), ("Release", known["release"])]))

@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeVar, get_type_hints
 
@@ -19,15 +18,14 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ..display import NOT_DETERMINED, angle_in_words, around, holds_zero, marked, with_error
 from ..errors import EigenveilError, InvalidParameterError
 from ..files import check_replaceable
 from ..files import whole_file as written_whole
-from ..limits import CORRELATION, SHARE, SIZE
 from .output import BROKEN_PIPE, untold_failure
 
 if TYPE_CHECKING:
     from ..releases.record import Release
+    from ..releases.summary import Summary
 
 
 REFUSED, INTERRUPTED, TERMINATED = 1, 130, 143
@@ -200,14 +198,6 @@ def _stop(sentence: str, code: int) -> None:
     raise SystemExit(code) from None
 
 
-ESTIMATE = "private estimate ± 95 %"
-NOISE = "not distinguishable from noise"
-_SHOWN_FEATURES = 20
-_SHOWN_PAIRS = 10
-_SHOWN_LOADINGS = 3
-_WIDE = 4.0  # percentage points: a wider interval needs no decimals
-
-
 # For --json, by the names of the attributes.
 
 
@@ -318,130 +308,20 @@ def facts_table(facts: Iterable[tuple[str, str]]) -> Grid:
     return grid
 
 
-def print_components(console: "Console", release: "Release", names: Sequence[str], most: int | None = None) -> None:
-    """Print the components: their shares of the variance, their angle errors and their largest loadings."""
-    components, above = release.components, release.above_noise
-    count = len(components)
-    shares, ends = release.explained_variance_ratio, release.spectrum.explained_variance_ratio_interval
-    errors = release.spectrum.loading_errors()
-    # A sampled subspace has no variances.
-    variance = ("Explained variance", release.intervals.name) if shares is not None else ()
-    angle = ("Angle error",) if errors is not None else ()
-    if variance or angle:
-        grid = new_table("Component", *variance, *angle)
-        for i in range(count if most is None else min(most, count)):
-            cells = [str(i + 1)]
-            if shares is not None:
-                cells += share_and_interval(shares[i], _of(ends, i))
-            if errors is not None:
-                noise = above is not None and not above[i]
-                cells.append(NOISE if noise else angle_in_words(errors.angle[i], errors.angle_bound[i]))
-            grid.add_row(*cells)
-        print_table(console, f"Principal components of {len(names)} features", grid)
-    together, interval = release.spectrum.captured_variance_ratio, release.spectrum.captured_variance_ratio_interval
-    if together is not None and count > 1:
-        console.print(f"All {count} together: {with_error(together, interval, percent=True)} of the variance.")
-    grid = new_table()
-    for i, direction in enumerate(components[:most]):
-        known = errors is not None and not errors.undetermined[i]
-        grid.add_row(str(i + 1), loadings(direction, names, errors.standard_errors[i] if errors and known else None))
-    print_table(console, f"\nLargest loadings, {ESTIMATE}", grid)
-    if most is not None and count > most:
-        console.print(f"{most} of {count} components are shown; --json prints all.")
-
-
-def share_and_interval(share: float, interval: Any) -> tuple[str, str]:
-    """Return a share of the variance and its interval as percentages, to the digits that the interval allows.
-
-    Examples
-    --------
-    >>> share_and_interval(0.5423, (0.49, 0.59)), share_and_interval(0.5423, (0.5401, 0.5449))
-    (('54 %', '49 – 59 %'), ('54.2 %', '54.0 – 54.5 %'))
-    >>> share_and_interval(0.5423, None)
-    ('54.2 %', '')
-    """
-    if interval is None:
-        return f"{100 * share:.1f} %", ""
-    low, high = (100 * float(end) for end in interval)
-    places = 0 if high - low >= _WIDE else 1
-    return f"{100 * share:.{places}f} %", f"{low:.{places}f} \N{EN DASH} {high:.{places}f} %"
-
-
-def print_features(console: "Console", release: "Release", names: Sequence[str]) -> None:
-    """Print means and standard deviations of features, and their largest correlations."""
-    covariance, correlation = release.covariance, release.correlation
-    assert covariance is not None
-    assert correlation is not None
-    where, ends, noisy = release.intervals.mean(), release.intervals.covariance(), release.spectrum.features_below_noise
-    centred = release.matrix.centred
-    title = f"{'Covariance matrix' if centred else 'Second moments'} of {len(names)} features, {ESTIMATE}"
-    grid = new_table("Feature", "Mean", "Standard deviation" if centred else "Root mean square")
-    for i, name in enumerate(names[:_SHOWN_FEATURES]):
-        sizes = None if ends is None else [max(0.0, end) ** 0.5 for end in ends[i, i]]
-        spread = with_error(max(0.0, covariance[i, i]) ** 0.5, sizes, SIZE)
-        cells = with_error(release.mean[i], _of(where, i)), spread
-        grid.add_row(marked(name, i in noisy), *cells)
-    print_table(console, title, grid)
-    if len(names) > _SHOWN_FEATURES:
-        console.print(f"{_SHOWN_FEATURES} of {len(names)} features are shown; --json prints all.")
-    reach = release.intervals.correlation()
-    pairs = sorted(combinations(range(len(names)), 2), key=lambda pair: -abs(correlation[pair]))
-    if pairs:
-        which = f"Largest {_SHOWN_PAIRS} of {len(pairs)} correlations" if pairs[_SHOWN_PAIRS:] else "Correlations"
-        grid = new_table("Features", "Correlation")
-        for one, other in pairs[:_SHOWN_PAIRS]:
-            interval = None if reach is None else reach[one, other]
-            text = with_error(correlation[one, other], interval, CORRELATION)
-            grid.add_row(f"{names[one]}, {names[other]}", marked(text, interval is not None and holds_zero(interval)))
-        print_table(console, f"\n{which}, {ESTIMATE}", grid)
-
-
-def print_regression(console: "Console", fit: Any, names: Sequence[str], most: int | None = None) -> None:
-    """Print the coefficients of a regression."""
-    grid = new_table("Feature", "Coefficient")
-    for place, position in list(enumerate(fit.features))[:most]:
-        ends = fit.coef_interval[place]
-        grid.add_row(names[position], marked(with_error(fit.coef[place], ends), holds_zero(ends)))
-    grid.add_row("intercept", with_error(fit.intercept, around(fit.intercept, fit.intercept_error)))
-    kind = "Ridge" if fit.alpha else "Least-squares"
-    print_table(console, f"{kind} regression of {names[fit.target]}, {ESTIMATE}", grid)
-    if most is not None and len(fit.features) > most:
-        console.print(f"{most} of {len(fit.features)} coefficients are shown; --json prints all.")
-    console.print(f"R² {with_error(fit.r2, fit.r2_interval, SHARE)}, alpha {fit.alpha:.4g}", soft_wrap=True)
-    if not fit.determined:
-        console.print(NOT_DETERMINED, soft_wrap=True)
-    for note in fit.notes:
-        console.print(note, soft_wrap=True)
-    if fit.reduced is not None:
-        console.print("")
-        print_regression(console, fit.reduced, names, most)
-
-
-def print_legend(console: "Console", release: "Release", *, soft_wrap: bool = True) -> None:
-    """Print once what the intervals cover, or why there are none."""
-    varied = release.matrix.has_matrix and release.explained_variance_interval is not None
+def print_release(path: str | Path, release: "Release", summary: "Summary | None" = None) -> None:
+    """Print the summary of a release and, below it, the facts about its file."""
+    origin = release.origin
+    console = output_console()
+    console.print(str(release.summary() if summary is None else summary), soft_wrap=True)
+    facts = [("Assumes", assumption) for assumption in release.guarantee.assumptions]
+    facts.append(("Estimator", origin.estimator or "not named"))
+    if origin.ledger_entry is not None:
+        facts.append(("Ledger entry", str(origin.ledger_entry)))
+    if origin.schema is not None:
+        facts.append(("Schema", f"declared by {origin.schema.declared_by or 'nobody yet'}"))
+    facts.append(("Release", f"{path} (for a full report: eigenveil report {path})"))
     console.print("")
-    console.print(
-        release.intervals.legend if varied or release.intervals.unavailable is None else release.intervals.unavailable,
-        soft_wrap=soft_wrap,
-    )
-
-
-def loadings(direction: Any, names: Sequence[str], errors: Any = None) -> str:
-    """Return the features with the largest weights in a direction, with their errors where these are known."""
-    order = sorted(range(len(names)), key=lambda position: -abs(direction[position]))[:_SHOWN_LOADINGS]
-    largest = []
-    for position in order:
-        value = float(direction[position])
-        text = f"{value:.2f}"
-        if errors is not None:
-            text = with_error(value, around(value, float(errors[position]), CORRELATION), CORRELATION)
-        largest.append(f"{names[position]} {text}")
-    return ", ".join(largest)
-
-
-def _of(ends: Any, i: int) -> Any:
-    return None if ends is None else ends[i]
+    console.print(facts_table(facts))
 
 
 _Options = TypeVar("_Options")

@@ -25,12 +25,8 @@ from .options import (
     opened_release,
     output_console,
     plain,
-    print_components,
-    print_features,
     print_json,
-    print_legend,
-    print_regression,
-    print_table,
+    print_release,
     regressions_fields,
     say,
     visible,
@@ -45,34 +41,23 @@ if TYPE_CHECKING:
 
 
 File = Annotated[Path, typer.Argument(help="Release file (.npz).")]
-_SHOWN_COEFFICIENTS = 20
 
 
 def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Show a release: its guarantee, components and intervals. Spends nothing."""
-    from ..report.facts import SHOWN_COMPONENTS, read
+    from ..report.facts import read
 
     opened = opened_release(release)
     with busy("computing intervals", quiet or as_json):
-        shown = read(opened)
         if as_json:
-            values = _values(opened, shown)
+            shown = read(opened)
+            values = {**_values(opened, shown), "notes": list(shown.notes)}
+        elif not quiet:
+            found = opened.summary()
     if as_json:
-        print_json({"command": "show", **_facts(release, opened), **values, "notes": list(shown.notes)})
+        print_json({"command": "show", **_facts(release, opened), **values})
     elif not quiet:
-        console = output_console()
-        print_table(console, f"Release {release}", facts_table(_headed(opened).items()))
-        console.print("")
-        if shown.correlations is not None and not shown.regressions:
-            print_features(console, opened, shown.names)
-        if shown.components.shape[0]:
-            print_components(console, opened, shown.names, SHOWN_COMPONENTS)
-        for fit in shown.regressions:
-            print_regression(console, fit, shown.names, _SHOWN_COEFFICIENTS)
-        print_legend(console, opened)
-        for note in shown.notes:
-            console.print(f"Note: {note}", soft_wrap=True)
-        console.print(f"For a full report: eigenveil report {release}", soft_wrap=True)
+        print_release(release, opened, found)
 
 
 def summary(
