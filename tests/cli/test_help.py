@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA
+from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.cli import app, messages, overview, terminal
 from eigenveil.cli.fitting import Statistic
 from eigenveil.cli.options import AdjacencyName, Weight
@@ -245,27 +245,3 @@ def test_steps_without_rows_to_count_are_watched(folder, name, monkeypatch):
         watched.clear()
         invoke(*SLOW[name], "--json")
         assert all(quiet for _, quiet in watched)
-
-
-def test_no_bar_with_json(folder, monkeypatch):
-    hidden = []
-
-    monkeypatch.setattr("eigenveil.cli.fitting.one_bar", lambda *words: _Given(words[0], hidden, words[2]))
-    monkeypatch.setattr("eigenveil.cli.scores.one_bar", lambda *words: _Given(words[0], hidden, words[2]))
-    PrivacyLedger.create("study.ledger", epsilon=1000.0, data_set="study")
-    for words in (WARNING["pca"], WARNING["scores"]):
-        invoke(*words, "--json", "--force", "--ledger", "study.ledger")
-        invoke(*words, "--force", "--ledger", "study.ledger")
-    assert hidden == [True, False, True, False]
-
-
-class _Given:
-    def __init__(self, source, hidden, quiet):
-        self.source = source
-        hidden.append(quiet)
-
-    def __enter__(self):
-        return self.source
-
-    def __exit__(self, *_):
-        return None

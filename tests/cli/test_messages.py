@@ -1,7 +1,6 @@
 """Manners of the command line: -h, choices, what is required, nothing overwritten, one bar, options in errors, show."""
 
 import contextlib
-import io
 import json
 import os
 import sys
@@ -12,18 +11,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from eigenveil import PrivateCovariance, PrivatePCA, load_release
+from eigenveil import PrivatePCA, load_release
 from eigenveil.accounting import ledger as ledger_module
 from eigenveil.cli import app, fitting, ledger, options
 from eigenveil.cli.messages import in_options
-from eigenveil.cli.terminal import one_bar
 from eigenveil.errors import InvalidParameterError, LedgerError
-from eigenveil.estimators import fit
 from eigenveil.estimators.preparation import AUTO
 from eigenveil.guarantee import Adjacency
 from eigenveil.moments.row_rule import STATISTICS
-from eigenveil.tables.base import tracked_batches
-from eigenveil.tables.frames import TableSource, held
 from helpers import assert_one_sentence
 
 
@@ -220,92 +215,8 @@ def test_warnings_name_options_that_the_command_has(folder):
     assert not any("statistic='kendall'" in one for one in told)
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-class Rows:
-    n_rows_hint, n_features = 4, 2
-
-    def batches(self):
-        yield np.zeros((2, 2))
-        yield np.zeros((2, 2))
-
-
-def test_one_bar_says_what_is_being_done(monkeypatch):
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    with one_bar(Rows(), "computing the release") as source:
-        assert source.n_features == 2
-        assert not sys.stderr.isatty()  # so that readers show none of their own
-        said = []
-        for purpose in ("finding the norm bound", "adding up rows"):
-            for _batch in tracked_batches(source, purpose=purpose):
-                said.append(source._bar.tasks[0].description)
-            said.append(source._bar.tasks[0].description)
-        assert len(source._bar.tasks) == 1
-    drawing = ["computing the release"]
-    assert said == ["finding the norm bound"] * 2 + drawing + ["adding up rows"] * 2 + drawing
-    assert sys.stderr is screen
-    assert "computing the release" in screen.getvalue()
-
-
-@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_every_pass_of_a_fit_says_what_it_is_for(monkeypatch):
-    class Announced(TableSource):
-        def __init__(self, rows):
-            super().__init__([held(rows)])
-            self.passes = []
-
-        def announce(self, purpose):
-            self.passes.append(purpose)
-
-    # Twenty features, one of which holds nearly all variance about a far mean: preconditioning pays.
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(20_000, 20)) * np.append(1.0, np.full(19, 0.01)) + 0.3
-    parameters = {"epsilon": 3.0, "statistic": "clipped", "random_state": 0}
-    passes = {}
-    monkeypatch.setattr(fit, "SMALL_STEP", 0.0)
-    for name, more in {
-        "pure": {},
-        "public bound": {"norm_bound": 3.0},
-        "staged": {"delta": 1e-6, "stages": 2},
-        "compared": {"statistic": "spatial_sign"},
-    }.items():
-        source = Announced(rows)
-        PrivatePCA(2, **parameters | more).fit(source)
-        passes[name] = source.passes
-    source = Announced(rows)
-    PrivateCovariance(epsilon=30.0, random_state=0).fit(source)
-    passes["nothing public"] = source.passes
-    bound, adding = "finding the norm bound", "adding up rows"
-    assert passes == {
-        "pure": [bound, adding],
-        "public bound": [adding],
-        "staged": [
-            *[f"{bound} and the mean"] * 2,
-            bound,
-            adding,
-            "finding a bound for preconditioned rows",
-            "adding up preconditioned rows",
-        ],
-        "compared": [adding],
-        "nothing public": [*["finding the ranges of the features"] * 2, bound, adding],
-    }
-
-
-def test_no_bar_in_a_pipe_or_in_quiet(monkeypatch):
-    for screen, quiet in ((io.StringIO(), False), (Terminal(), True)):
-        monkeypatch.setattr(sys, "stderr", screen)
-        rows = Rows()
-        with one_bar(rows, "drawing", quiet) as source:
-            assert source is rows
-        assert screen.getvalue() == ""
-
-
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
-def test_a_fit_on_a_terminal_shows_one_bar(folder):
+def test_a_fit_on_a_terminal_shows_a_bar_for_each_pass(folder):
     import subprocess
 
     primary, secondary = os.openpty()
@@ -321,5 +232,5 @@ def test_a_fit_on_a_terminal_shows_one_bar(folder):
     os.close(primary)
     text = read.decode()
     assert b"Private principal components" in done.stdout
-    assert "computing the release" in text
-    assert "reading rows" not in text
+    assert "counting rows" in text
+    assert "adding up rows" in text

@@ -1,18 +1,14 @@
 """`--privacy-unit` and `--unit-weight`: persons with many rows on the command line, from files to reports."""
 
-import io
 import json
 import re
-import sys
 
 import numpy as np
 import pytest
 
 from eigenveil import PrivacyLedger, PrivateRidge, Schema, load_release
-from eigenveil.cli.terminal import one_bar
 from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError, LedgerError
 from eigenveil.guarantee import Unit
-from eigenveil.tables.open import open_table
 from eigenveil.tables.schema import Column
 from helpers import invoked as invoke
 
@@ -108,7 +104,7 @@ def test_a_file_without_names_takes_the_position_of_the_persons(folder):
     invoke("pca", "visits.npy", "-k", 1, "--epsilon", 5, "--privacy-unit", "who", fails=InvalidParameterError)
 
 
-def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
+def test_what_is_shown_on_the_way_counts_persons(folder):
     told = invoke(
         "pca",
         "visits.csv",
@@ -131,10 +127,3 @@ def test_what_is_shown_on_the_way_counts_persons(folder, monkeypatch):
     assert planned["n_rows"] == PATIENTS
     with pytest.raises(InvalidDataError, match="times the privacy units"):
         PrivateRidge(target=0, epsilon=0.01, privacy_unit="patient", bounds=(0, 1)).plan(3, PATIENTS)
-
-    screen = io.StringIO()
-    screen.isatty = lambda: True
-    monkeypatch.setattr(sys, "stderr", screen)
-    with one_bar(open_table("visits.csv", ["age"], privacy_unit="patient"), "drawing") as source:
-        assert sum(batch.n_privacy_units for batch in source.batches()) == PATIENTS
-    assert f"{PATIENTS} privacy units" in screen.getvalue()

@@ -40,7 +40,7 @@ from .spending import (
     somebody_answers,
 )
 from .tables import expand, open_declared, text_format
-from .terminal import busy, one_bar
+from .terminal import busy, fit_progress
 
 if TYPE_CHECKING:
     from ..federation import Round
@@ -216,8 +216,8 @@ def contribute(
     if not yes and somebody_answers():
         ask()
     with signals_of(book) as signals:
-        with one_bar(table.source, "adding noise", quiet) as source:
-            contributed(joined, key, source, output, ledger=book, overwrite=force)
+        with fit_progress(table.source, quiet):
+            contributed(joined, key, table.source, output, ledger=book, overwrite=force)
         signals.written = output
     note_console(quiet).print(f"Contribution: {output} (it may be sent more than once)", soft_wrap=True)
 

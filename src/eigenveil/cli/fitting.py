@@ -24,7 +24,7 @@ from .options import (
 )
 from .spending import confirm_spend, count_fields, guarantee_fields, ledger_files, open_ledger, plan_for
 from .tables import Table, open_data, public_bounds
-from .terminal import busy, one_bar
+from .terminal import busy, fit_progress
 
 if TYPE_CHECKING:
     from ..estimators.base import PrivateEstimator
@@ -153,8 +153,7 @@ def fit_and_save(
     from ..estimators.preparation import Features
     from .charging import signals_of
 
-    hidden = options.quiet or options.as_json
-    plan, ledger = plan_for(model, table.source, hidden), opened_ledger(model.ledger)
+    plan, ledger = plan_for(model, table.source, options.quiet), opened_ledger(model.ledger)
     identifiers = Features.of(table.source).identifiers_in_words(model.bounds)
     shown = confirm_spend(plan, ledger, options, table.source.n_rows_hint, identifiers)
     if options.dry_run:
@@ -163,8 +162,8 @@ def fit_and_save(
         return
     with signals_of(ledger) as signals:
         try:
-            with one_bar(table.source, "computing the release", hidden) as source:
-                model.fit(source, plan=plan)
+            with fit_progress(table.source, options.quiet):
+                model.fit(table.source, plan=plan)
         finally:  # save it even if a later step failed: the budget is spent
             if hasattr(model, "release_"):
                 model.release_.save(options.output)

@@ -38,7 +38,7 @@ from .spending import (
     open_ledger,
     somebody_answers,
 )
-from .terminal import one_bar
+from .terminal import fit_progress
 
 if TYPE_CHECKING:
     from ..releases.record import Release
@@ -153,8 +153,8 @@ def scores(
             print_json(planned)
         return
     with signals_of(book) as signals:
-        with one_bar(source, "computing the release", quiet or as_json) as counted:
-            cloud = score_map(counted, loaded, ledger=book, **given)
+        with fit_progress(source, quiet):
+            cloud = score_map(source, loaded, ledger=book, **given)
         cloud.save(output)
         signals.written = output
         if plot is not None:

@@ -16,15 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, Self, cast
 
 from ..errors import InvalidDataError
 from .options import INTERRUPTED, TERMINATED, say
 from .output import untold_failure
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
 
 _SIGNALS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 
@@ -147,71 +143,17 @@ class _Interruptible(io.RawIOBase):
                 return os.readv(self._number, [buffer])
 
 
-class Watched:
-    """A source whose rows are counted by a progress bar each time they are read.
-
-    Parameters
-    ----------
-    source : Source
-    bar : Progress
-        With one task.
-    afterwards : str
-        What the bar says when all rows have been read.
-    """
-
-    def __init__(self, source: Any, bar: "Progress", afterwards: str) -> None:
-        self._source, self._bar, self._afterwards = source, bar, afterwards
-        self._purpose = "opening"
-        self._task = bar.add_task(self._purpose, total=source.n_rows_hint)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
-
-    def announce(self, purpose: str) -> None:
-        """Take what the rows are read for next."""
-        self._purpose = purpose
-
-    def batches(self) -> Iterator[Any]:
-        """Yield the batches of the source."""
-        from ..tables.base import units_in
-
-        self._bar.reset(self._task, description=self._purpose, total=self._source.n_rows_hint)
-        seen = 0
-        for batch in self._source.batches():
-            yield batch
-            seen += units_in(batch)
-            self._bar.update(self._task, completed=seen)
-        # The hint may have been a guess.
-        self._bar.update(self._task, description=self._afterwards, total=seen, completed=seen)
-
-
 @contextmanager
-def one_bar(source: Any, afterwards: str, quiet: bool = False) -> Iterator[Any]:
-    """Yield the source, with one progress bar if stderr is a terminal; readers then show none of their own."""
-    terminal, screen = not quiet and sys.stderr.isatty(), sys.stderr
-    with redirect_stderr(io.StringIO()):
-        if not terminal:
-            yield source
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+def fit_progress(source: Any, quiet: bool = False) -> Iterator[None]:
+    """Show the progress of a fit: readers show a bar for each pass over the rows; an engine computes out of sight."""
+    from ..tables.engines import EngineSource
 
-        from ..tables.engines import EngineSource
-
-        # The number of rows of privacy units is private, so units are counted.
-        counted = "privacy units" if getattr(source, "by_unit", False) else "rows"
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(20),
-            TextColumn(f"{{task.completed:,.0f}} {counted}"),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=Console(file=screen), redirect_stdout=False, redirect_stderr=False) as bar:
-            if isinstance(source, EngineSource):  # which reads no rows here
-                bar.add_task("computing on the engine", total=None)
-                yield source
-            else:
-                yield Watched(source, bar, afterwards)
+    if quiet:
+        with redirect_stderr(io.StringIO()):
+            yield
+    else:
+        with busy("computing on the engine", not isinstance(source, EngineSource)):
+            yield
 
 
 PATIENCE = 2.0
