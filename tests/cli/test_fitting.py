@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from eigenveil import PrivacyLedger, Schema, load_release
-from eigenveil.cli import app, spending
+from eigenveil.cli import app
+from eigenveil.cli import ledger as budget
 from eigenveil.cli.tables import expand
 from eigenveil.errors import BudgetError, EigenveilError, InvalidDataError, InvalidParameterError, LedgerError
 from eigenveil.estimators.preparation import CHOICES
@@ -349,7 +350,7 @@ def test_a_dry_run_reads_no_row_and_spends_nothing(folder, monkeypatch):
     ("answer", "spends"), [("y\n", True), ("yes\n", True), ("n\n", False), ("\n", False), ("", False)]
 )
 def test_it_asks_where_somebody_can_answer(folder, monkeypatch, answer, spends):
-    monkeypatch.setattr(spending, "somebody_answers", lambda: True)
+    monkeypatch.setattr(budget, "somebody_answers", lambda: True)
     words = ("pca", "people.csv", "-k", 1, *NUMBERS, "--quiet")
     result = CliRunner().invoke(app, [str(word) for word in words], input=answer)
     assert result.exit_code == (0 if spends else 1)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eigenveil import load_release
-from eigenveil.cli.local import local_app
+from eigenveil.cli import app
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.local import Aggregate, LocalProtocol, encode_many
 from eigenveil.local.wire import to_line
@@ -18,7 +18,7 @@ from helpers import assert_one_sentence
 
 
 def invoke(*words, fails=None):
-    result = CliRunner().invoke(local_app, [str(word) for word in words])
+    result = CliRunner().invoke(app, ["local", *map(str, words)])
     if fails is not None:
         assert isinstance(result.exception, fails), result.output
         assert_one_sentence(result.exception)
@@ -77,7 +77,7 @@ def test_files_all_the_way(tmp_path, protocol):
 
 def test_standard_streams(tmp_path, protocol):
     rows = rows_file(tmp_path, header="").read_bytes()
-    encoded = CliRunner().invoke(local_app, ["encode", str(protocol)], input=rows).stdout_bytes
+    encoded = CliRunner().invoke(app, ["local", "encode", str(protocol)], input=rows).stdout_bytes
     assert encoded.count(b"\n") == 300
     command = [sys.executable, "-m", "eigenveil.cli", "local", "aggregate", "--protocol", str(protocol)]
     done = subprocess.run(command, input=encoded + b"junk\n", capture_output=True, check=True)
@@ -114,7 +114,7 @@ def test_one_sentence_for_what_goes_wrong(tmp_path, protocol):
     for content in (f"{secret},1,1\n", f"{secret},1,1,1\n1,1,1\n", f"a,b,c,d\n{secret},1,1\n"):
         path = tmp_path / "bad.csv"
         path.write_text(content)
-        result = CliRunner().invoke(local_app, ["encode", str(protocol), str(path)])
+        result = CliRunner().invoke(app, ["local", "encode", str(protocol), str(path)])
         assert isinstance(result.exception, InvalidDataError)
         assert secret not in str(result.exception)
     invoke("encode", protocol, tmp_path / "nowhere.csv", fails=InvalidDataError)

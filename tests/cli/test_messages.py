@@ -48,13 +48,6 @@ def leaves(command=None, path=()):
     return {key: leaf for name, part in command.commands.items() for key, leaf in leaves(part, (*path, name)).items()}
 
 
-def test_h_is_help_everywhere():
-    for path in leaves():
-        assert "Usage" in invoke(*path, "-h").output
-    assert "Usage" in invoke("ledger", "-h").output
-    assert "Usage" in invoke("-h").output
-
-
 def test_what_is_required_is_shown_and_asked_for(folder):
     for name in ("pca", "covariance", "sparse-pca"):
         required = {one.name for one in leaves()[(name,)].params if one.required}

@@ -7,22 +7,10 @@ import typer
 
 from ..display import around, marked, with_error
 from ..limits import CORRELATION
-from .messages import shown_warnings
-from .options import (
-    AsJson,
-    Epsilon,
-    Force,
-    Quiet,
-    check_output,
-    facts_table,
-    new_table,
-    output_console,
-    plain,
-    print_json,
-    print_table,
-    whole_file,
-)
-from .spending import guarantee_fields
+from .ledger import guarantee_fields
+from .messages import facts_table, new_table, output_console, print_json, print_table, printed_warnings
+from .options import AsJson, Epsilon, Force, Quiet, check_output, whole_file
+from .show import plain
 from .terminal import busy
 
 if TYPE_CHECKING:
@@ -50,7 +38,7 @@ def demo(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a private PCA on a public medical table and write a release and a report."""
+    """Run a private PCA on a public medical table, with a report."""
     from ..errors import InvalidParameterError
     from ..estimators import PrivatePCA
     from ..report import write_report
@@ -71,7 +59,7 @@ def demo(
         pca.release_.save(release)
         write_report(pca.release_, page)
         truth = _without_privacy(rows, pca.components_)
-    notes = shown_warnings()
+    notes = printed_warnings()
     commands = _next_commands(output, release, table)
     if as_json:
         print_json(

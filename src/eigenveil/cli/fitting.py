@@ -1,34 +1,43 @@
-"""`eigenveil pca`, `sparse-pca`, `covariance` and `ridge`: from files to a release file."""
+"""`eigenveil pca`, `sparse-pca`, `covariance`, `ridge` and `scores`: from files to a release file."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import InvalidParameterError, quoted
-from .messages import shown_warnings
+from .ledger import confirm, confirm_fit, count_fields, guarantee_fields, ledger_files, open_ledger, plan_for
+from .messages import facts_table, output_console, print_json, printed_warnings
 from .options import (
+    AdjacencyName,
+    AsJson,
+    Decimal,
+    Delimiter,
+    Delta,
+    DryRun,
+    Encoding,
+    Epsilon,
     FitOptions,
+    Force,
+    Quiet,
     RidgeOptions,
     Statistic,
+    Yes,
     check_output,
-    component_fields,
-    covariance_fields,
-    feature_names,
     opened_release,
-    print_json,
-    print_release,
-    regressions_fields,
+    whole_file,
     with_options,
 )
-from .spending import confirm_spend, count_fields, guarantee_fields, ledger_files, open_ledger, plan_for
-from .tables import Table, open_data, public_bounds
-from .terminal import busy, fit_progress
+from .show import component_fields, covariance_fields, feature_names, print_release, regressions_fields
+from .tables import Table, expand, open_data, public_bounds, read_from, text_format
+from .terminal import HeldSignals, busy, fit_progress
 
 if TYPE_CHECKING:
     from ..estimators.base import PrivateEstimator
     from ..releases.record import Release
+    from ..releases.score_map import ScoreMap
 
 
 Data = Annotated[
@@ -151,16 +160,15 @@ def fit_and_save(
     """
     from ..accounting.ledger import opened_ledger
     from ..estimators.preparation import Features
-    from .charging import signals_of
 
     plan, ledger = plan_for(model, table.source, options.quiet), opened_ledger(model.ledger)
     identifiers = Features.of(table.source).identifiers_in_words(model.bounds)
-    shown = confirm_spend(plan, ledger, options, table.source.n_rows_hint, identifiers)
+    shown = confirm_fit(plan, ledger, options, table.source.n_rows_hint, identifiers)
     if options.dry_run:
         if options.as_json:
             print_json(shown)
         return
-    with signals_of(ledger) as signals:
+    with HeldSignals(ledger) as signals:
         try:
             with fit_progress(table.source, options.quiet):
                 model.fit(table.source, plan=plan)
@@ -168,7 +176,7 @@ def fit_and_save(
             if hasattr(model, "release_"):
                 model.release_.save(options.output)
                 signals.written = options.output
-        notes, release = shown_warnings(), model.release_
+        notes, release = printed_warnings(), model.release_
         if options.as_json:
             print_json({**_facts(command, model, options, notes), **fields_of(release)})
         elif not options.quiet:
@@ -203,7 +211,10 @@ def ridge(
         float | None, typer.Option(help="Regularization, per row. By default it is computed from the noise.")
     ] = None,
 ) -> None:
-    """Release a private ridge regression, or compute one from a release at no cost."""
+    """Release a private ridge regression of a table or a release.
+
+    From a release file it costs nothing.
+    """
     if data[0].lower().endswith(".npz"):
         _ridge_from_release(data, options, target, alpha)
         return
@@ -234,7 +245,7 @@ def _ridge_from_release(data: list[str], options: FitOptions, target: list[str],
     targets = tuple(names.index(one) for one in target)
     with busy("computing the regression", options.quiet or options.as_json):
         fits = release.regress(targets, alpha=alpha)
-    notes = shown_warnings()
+    notes = printed_warnings()
     if options.as_json:
         known = {
             "command": "ridge",
@@ -260,3 +271,147 @@ def _target(target: str, table: Table) -> str | int:
             f"--target {quoted(target)} is not a numeric column of the table; give the name of a column that is read."
         )
     return target if table.source.feature_names is not None else int(target)
+
+
+# `eigenveil scores`.
+
+
+def two_components(text: str) -> tuple[int, int]:
+    """Return two positions from 0 for two component numbers from 1.
+
+    Examples
+    --------
+    >>> two_components("1,3")
+    (0, 2)
+    """
+    first, second = (int(part) - 1 for part in text.split(","))
+    return first, second
+
+
+def _check_axes(axes: tuple[int, int], release: "Release") -> tuple[int, int]:
+    """Return the axes if the release has these components; they are counted from 1 here, and from 0 in Python."""
+    count = len(release.components)
+    if not all(0 <= axis < count for axis in axes) or axes[0] == axes[1]:
+        given = ",".join(str(axis + 1) for axis in axes)
+        raise InvalidParameterError(
+            f"--axes must be two different components from 1 to {count}, which the release has, got {given}."
+        )
+    return axes
+
+
+def scores(
+    release: Annotated[Path, typer.Argument(help="Release file (.npz) with the components.")],
+    data: Data,
+    epsilon: Epsilon,
+    delta: Delta = 0.0,
+    axes: Annotated[
+        Any, typer.Option(parser=two_components, metavar="A,B", help="Two components, numbered from 1.")
+    ] = "1,2",
+    bins: Annotated[
+        int | None,
+        typer.Option(help="Cells along each component. By default they follow from the number of rows and the noise."),
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="One histogram for each category of this column.")
+    ] = None,
+    adjacency: Annotated[
+        AdjacencyName | None,
+        typer.Option(help="replace_one or add_or_remove_one. Default: that of the release."),
+    ] = None,
+    mechanism: Annotated[str, typer.Option(help="laplace, gaussian, or auto for the one with less noise.")] = "auto",
+    privacy_unit: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column that identifies a person; each person counts once."),
+    ] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Score map to write (.npz).")] = Path("scores.npz"),
+    plot: Annotated[Path | None, typer.Option(help="Also write a figure, such as scores.png or scores.svg.")] = None,
+    force: Force = False,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger that records the spend.")] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Release a private histogram of scores on two components."""
+    from ..estimators.preparation import Features
+    from ..estimators.score_map import opened_rows, plan_scores, score_map
+
+    loaded = opened_release(release)
+    paths, book = expand(data), open_ledger(ledger)
+    if not dry_run:
+        inputs: list[str | Path] = [release, *paths, *ledger_files(ledger)]
+        check_output(output, force, inputs)
+        if plot is not None:
+            check_output(plot, force, [*inputs, output], "--plot")
+            _check_drawable(plot)
+    text = text_format(delimiter, decimal, encoding)
+    source = opened_rows(read_from(paths, quiet), loaded, privacy_unit=privacy_unit, **text)
+    given: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "axes": _check_axes(axes if isinstance(axes, tuple) else two_components(axes), loaded),
+        "bins": bins,
+        "groups": groups,
+        "adjacency": adjacency,
+        "mechanism": mechanism,
+    }
+    features = Features.of(source)
+    plan = plan_scores(loaded, by_unit=features.by_unit, assumptions=features.assumptions, **given)
+    if book is not None:
+        book.check(plan.guarantee)
+    noise = f"{plan.mechanism.kind}, standard deviation {plan.mechanism.noise_sd:.3g} for every count"
+    facts = [("Noise", noise), ("Cells", " x ".join(map(str, plan.grid.bins)))]
+    if any(plan.grid.names):
+        facts.append(("Groups", ", ".join(filter(None, plan.grid.names))))
+    hidden = quiet or (dry_run and as_json)
+    planned = {
+        "guarantee": guarantee_fields(plan.guarantee),
+        "mechanism": plan.mechanism.kind,
+        "noise_sd": plan.mechanism.noise_sd,
+        "bins": list(plan.grid.bins),
+        "groups": [name for name in plan.grid.names if name],
+        "ledger": confirm(plan.guarantee, book, facts, output, yes=yes, dry_run=dry_run, hidden=hidden),
+    }
+    if dry_run:
+        if as_json:
+            print_json(planned)
+        return
+    with HeldSignals(book) as signals:
+        with fit_progress(source, quiet):
+            cloud = score_map(source, loaded, ledger=book, **given)
+        cloud.save(output)
+        signals.written = output
+        if plot is not None:
+            _draw(cloud, plot)
+        _show(cloud, planned, output, as_json, quiet)
+
+
+def _draw(cloud: "ScoreMap", plot: Path) -> None:
+    from ..report import plots
+
+    figure = plots.score_map(cloud)
+    with whole_file(plot) as file:
+        figure.savefig(file, format=plot.suffix[1:])
+
+
+def _show(cloud: "ScoreMap", planned: dict[str, Any], output: Path, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        counts = {"counts": cloud.counts.tolist(), "noisy_counts": cloud.noisy_counts.tolist()}
+        edges = {"edges": [ends.tolist() for ends in cloud.edges], "noise_level": cloud.noise_level}
+        entry = {"scores": str(output), "n_units": cloud.n_units, "ledger_entry": cloud.ledger_entry}
+        print_json({"command": "scores", **planned, **entry, **edges, **counts, "warnings": printed_warnings()})
+    elif not quiet:
+        facts = [(name.capitalize(), str(value)) for name, value in cloud.facts().items() if value is not None]
+        output_console().print(facts_table([*facts, ("Privacy", str(cloud.guarantee)), ("Score map", str(output))]))
+
+
+def _check_drawable(plot: Path) -> None:
+    from ..report import plots
+
+    with plots.styled():  # an error says so if matplotlib is missing
+        kinds = plots.new_figure(1, 1).canvas.get_supported_filetypes()
+    if plot.suffix[1:] not in kinds:
+        raise InvalidParameterError(f"--plot {plot} has no supported file type; use .png or .svg.")

@@ -11,6 +11,7 @@ from .. import guarantee
 from ..errors import MOST_FEATURES, InvalidParameterError, integer_between
 from ..files import read_bounded
 from .fitting import number_of_components
+from .messages import output_console, print_json
 from .options import (
     Adjacency,
     AsJson,
@@ -21,8 +22,6 @@ from .options import (
     Standardize,
     Statistic,
     check_output,
-    output_console,
-    print_json,
     whole_file,
 )
 from .terminal import busy
@@ -54,7 +53,7 @@ def plan(
     ] = None,
     public: Annotated[
         Literal["nothing", "norm", "ranges"],
-        typer.Option(help="Public bounds of the fit: nothing (default), norm or ranges."),
+        typer.Option(help="Public bounds of the fit."),
     ] = "nothing",
     statistic: Statistic = "auto",
     standardize: Standardize = False,

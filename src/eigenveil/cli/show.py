@@ -1,46 +1,128 @@
-"""The commands that read a release and spend nothing: show, summary, compare, export, sample, report."""
+"""What is printed of a release, and the commands that read one and spend nothing: show, summary, ..., report."""
 
 import csv
 import importlib.util
 import io
 import warnings
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..errors import InvalidParameterError, LedgerError, NoiseWarning, quoted
-from .options import (
-    AsJson,
-    Force,
-    LargestFile,
-    Quiet,
-    check_output,
-    component_fields,
-    covariance_fields,
-    facts_table,
-    new_table,
-    note_console,
-    opened_release,
-    output_console,
-    plain,
-    print_json,
-    print_release,
-    regressions_fields,
-    say,
-    visible,
-    whole_file,
-)
-from .spending import count_fields, guarantee_fields, ledger_files
+from .ledger import count_fields, guarantee_fields, ledger_files
+from .messages import facts_table, new_table, note_console, output_console, print_json
+from .options import AsJson, Force, LargestFile, Quiet, check_output, opened_release, whole_file
 from .tables import split_list
-from .terminal import busy
+from .terminal import busy, say, visible
 
 if TYPE_CHECKING:
     from ..releases.record import Release
+    from ..releases.summary import Summary
 
 
 File = Annotated[Path, typer.Argument(help="Release file (.npz).")]
+
+
+# For --json, by the names of the attributes.
+
+
+def component_fields(release: "Release") -> dict[str, Any]:
+    """Return components with their variances, and the intervals of these; null where there are none."""
+    errors = release.spectrum.loading_errors()
+    values = {
+        "components": release.components,
+        "explained_variance": release.explained_variance,
+        "explained_variance_interval": release.explained_variance_interval,
+        "explained_variance_interval_kind": release.spectrum.explained_variance_interval_kind,
+        "explained_variance_ratio": release.explained_variance_ratio,
+        "explained_variance_ratio_interval": release.spectrum.explained_variance_ratio_interval,
+        "captured_variance": release.spectrum.captured_variance,
+        "captured_variance_interval": release.spectrum.captured_variance_interval,
+        "captured_variance_ratio": release.spectrum.captured_variance_ratio,
+        "captured_variance_ratio_interval": release.spectrum.captured_variance_ratio_interval,
+        "above_noise": release.above_noise,
+        "noise_edges": None if release.spectrum.noise_test is None else release.spectrum.noise_test.edges,
+        "loading_errors": None if errors is None else {name: plain(value) for name, value in vars(errors).items()},
+        "mean": release.mean,
+        "location_interval": release.intervals.mean(),
+        "interval_of": None if release.intervals.unavailable else release.intervals.about,
+        "no_interval": release.intervals.unavailable,
+    }
+    return {name: plain(value) for name, value in values.items()}
+
+
+def covariance_fields(release: "Release") -> dict[str, Any]:
+    """Return the matrix and the location with the intervals of all entries; null where there are none."""
+    values = {
+        "covariance": release.covariance,
+        "entry_interval": release.intervals.covariance(),
+        "correlation": release.correlation,
+        "correlation_interval": release.intervals.correlation(),
+        "location": release.mean,
+        "location_interval": release.intervals.mean(),
+        "features_below_noise": release.spectrum.features_below_noise,
+        "interval_of": None if release.intervals.unavailable else release.intervals.about,
+        "no_interval": release.intervals.unavailable,
+    }
+    return {name: plain(value) for name, value in values.items()}
+
+
+def regressions_fields(fits: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the target and the fields of the regression of one; of several, their names and a list of the same."""
+    each = [{"target": names[fit.target], **_regression_fields(fit, names)} for fit in fits]
+    return each[0] if len(each) == 1 else {"target": [one["target"] for one in each], "regressions": each}
+
+
+def _regression_fields(fit: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the coefficients of a regression by the names of its features, and the intervals of them and of R²."""
+    features = [names[position] for position in fit.features]
+    return {
+        "coefficients": dict(zip(features, fit.coef.tolist(), strict=True)),
+        "coef_interval": dict(zip(features, fit.coef_interval.tolist(), strict=True)),
+        "intercept": fit.intercept,
+        "intercept_error": fit.intercept_error,
+        "r2": fit.r2,
+        "r2_interval": fit.r2_interval.tolist(),
+        "determined": bool(fit.determined),
+        "alpha": fit.alpha,
+        "notes": list(fit.notes),
+        "reduced": None if fit.reduced is None else _regression_fields(fit.reduced, names),
+    }
+
+
+def feature_names(release: "Release") -> tuple[str, ...]:
+    """Return the names of the features; their positions where they have none."""
+    return release.feature_names or tuple(map(str, range(release.n_features)))
+
+
+def plain(value: Any) -> Any:
+    """Return an array as lists, and a tuple as a list; anything else as it is."""
+    return value.tolist() if hasattr(value, "tolist") else list(value) if isinstance(value, tuple) else value
+
+
+# For readers.
+
+
+def print_release(path: str | Path, release: "Release", summary: "Summary | None" = None) -> None:
+    """Print the summary of a release and, below it, the facts about its file."""
+    origin = release.origin
+    console = output_console()
+    console.print(str(release.summary() if summary is None else summary), soft_wrap=True)
+    facts = [("Assumes", assumption) for assumption in release.guarantee.assumptions]
+    facts.append(("Estimator", origin.estimator or "not named"))
+    if origin.ledger_entry is not None:
+        facts.append(("Ledger entry", str(origin.ledger_entry)))
+    if origin.schema is not None:
+        facts.append(("Schema", f"declared by {origin.schema.declared_by or 'nobody yet'}"))
+    facts.append(("Release", f"{path} (for a full report: eigenveil report {path})"))
+    console.print("")
+    console.print(facts_table(facts))
+
+
+# The commands.
 
 
 def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
@@ -79,7 +161,7 @@ def summary(
     alpha: Annotated[float | None, typer.Option(help="Regularization; 0 is least squares.")] = None,
     form: Annotated[
         Literal["text", "json", "html", "latex"],
-        typer.Option("--format", help="text (default), json, html or latex."),
+        typer.Option("--format", help="Format of the tables."),
     ] = "text",
 ) -> None:
     """Print tables of a release with standard errors and intervals. Spends nothing."""
@@ -197,7 +279,7 @@ def export(
     release: File,
     to: Annotated[
         Literal["json", "onnx"],
-        typer.Option("--to", help="json (default), or onnx for a model that transforms rows."),
+        typer.Option("--to", help="json, or onnx for a model that transforms rows."),
     ] = "json",
     output: Annotated[
         Path | None,
@@ -225,7 +307,7 @@ def sample(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write synthetic rows with the mean and covariance of a release. Spends nothing."""
+    """Draw synthetic rows by the mean and covariance of a release. Spends nothing."""
     if output.suffix not in (".csv", ".parquet"):
         raise InvalidParameterError(f"--output {output} has no supported file type; use .csv or .parquet.")
     check_output(output, force, [release])
@@ -304,7 +386,7 @@ def report(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write an HTML report about a release for readers and data-protection officers."""
+    """Write an HTML report about a release, with facts for officers."""
     from ..accounting.ledger import PrivacyLedger
     from ..releases.score_map import load_score_map
     from ..report import Statement, report_record, write_registry, write_report
