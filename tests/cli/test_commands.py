@@ -238,9 +238,9 @@ def test_colour_is_for_terminals_only(table, tmp_path):
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("eigenveil pca --mechanism mat", ["matrix_laplace"]),
+        ("eigenveil pca --mech", ["--mechanism"]),
         ("eigenveil cov", ["covariance"]),
-        ("eigenveil local params --mechanism one", ["one_bit"]),
+        ("eigenveil pca t.csv --adjacency add", ["add_or_remove_one"]),
     ],
 )
 def test_completion(words, offered):

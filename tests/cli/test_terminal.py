@@ -153,12 +153,3 @@ def test_rows_reports_and_contributions_are_regular_files(tmp_path):
     for words in (("encode", tmp_path / "protocol.json"), ("aggregate", "--protocol", tmp_path / "protocol.json")):
         told = invoked("local", *words, tmp_path / "pipe", fails=InvalidDataError)
         assert "no regular file" in told
-
-
-def test_the_largest_release_file_is_an_option(folder):
-    name = f"pca{STEERS}.npz"
-    size = os.path.getsize(name)
-    for words in (("show", name), ("export", name, "--force"), ("report", name, "--force"), ("compare", name, name)):
-        assert command_result("--largest-file", size, *words).exit_code == 0
-        assert "is larger than" in str(command_result("--largest-file", size - 1, *words).exception)
-    assert command_result("show", name).exit_code == 0

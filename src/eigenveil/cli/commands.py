@@ -8,7 +8,6 @@ import typer
 from .. import __version__
 from . import demo, federation, fitting, ledger, local, mechanisms, plan, show, tables
 from .messages import Command, Debug, run
-from .options import LargestFile
 from .terminal import HeldSignals, lasting_output
 
 
@@ -79,14 +78,10 @@ def before_a_command(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error; it may quote private values.")
     ] = False,
-    largest_file: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="BYTES", help="Refuse larger release files. Default: 2 GiB."),
-    ] = None,
 ) -> None:
     """Differentially private PCA, covariance, correlation and regression for tabular data."""
     del version
-    Debug.on, LargestFile.limit = debug, largest_file
+    Debug.on = debug
 
 
 def main() -> None:

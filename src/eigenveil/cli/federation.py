@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     from ..federation import Round
 
 
-def _mechanism_names(incomplete: str) -> list[str]:
-    from ..mechanisms.federated import FEDERATED_MECHANISMS
-
-    return [name for name in ("auto", *FEDERATED_MECHANISMS) if name.startswith(incomplete)]
-
-
 RoundFile = Annotated[Path, typer.Argument(metavar="ROUND", help="Closed round file (.json).")]
 
 
@@ -48,9 +42,7 @@ def invite(
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget ε that every site spends, such as 1.")] = None,
     delta: Delta = 0.0,
     adjacency: Adjacency = "replace_one",
-    mechanism: Annotated[
-        str, typer.Option(help="auto, gaussian or matrix_laplace.", autocompletion=_mechanism_names)
-    ] = "auto",
+    mechanism: Annotated[str, typer.Option(help="auto, gaussian or matrix_laplace.")] = "auto",
     components: Annotated[
         Any,
         typer.Option("--components", "-k", parser=number_of_components, metavar="K", help="As in `eigenveil pca`."),

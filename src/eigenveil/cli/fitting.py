@@ -26,11 +26,10 @@ from .options import (
     Statistic,
     Yes,
     check_output,
-    opened_release,
     whole_file,
     with_options,
 )
-from .show import component_fields, covariance_fields, feature_names, print_release, regressions_fields
+from .show import component_fields, covariance_fields, feature_names, opened_release, print_release, regressions_fields
 from .tables import Table, expand, open_data, public_bounds, read_from, text_format
 from .terminal import HeldSignals, busy, fit_progress
 
@@ -75,7 +74,6 @@ def pca(
             metavar="K",
             help="Number of components; or the share of variance to explain, such as 0.9; or above-noise, for those "
             "that are distinguishable from noise.",
-            autocompletion=lambda: ["above-noise"],
         ),
     ],
     statistic: Statistic = "auto",

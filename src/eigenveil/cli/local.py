@@ -22,21 +22,13 @@ _ROWS_AT_ONCE = 1000
 STANDARD = Path("-")
 
 
-def _mechanism_names(incomplete: str) -> list[str]:
-    from ..mechanisms.local import LOCAL_MECHANISMS
-
-    return [name for name in ("auto", *LOCAL_MECHANISMS) if name.startswith(incomplete)]
-
-
 def params(
     features: Annotated[int, typer.Option(help="Number of features.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget ε of one report.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Protocol file to write (.json).")],
     delta: Annotated[float, typer.Option(help="Privacy budget δ of one report, for Gaussian mechanisms.")] = 0.0,
     norm_bound: Annotated[float, typer.Option(help="Public clipping bound on the norm of a row.")] = 1.0,
-    mechanism: Annotated[
-        str, typer.Option(help="auto, or a mechanism of docs/research/local.md.", autocompletion=_mechanism_names)
-    ] = "double_cap",
+    mechanism: Annotated[str, typer.Option(help="auto, or a mechanism of docs/research/local.md.")] = "double_cap",
     row_norms: Annotated[
         Literal["any", "unit"], typer.Option(help="any, or unit, which scales every row to the bound.")
     ] = "any",

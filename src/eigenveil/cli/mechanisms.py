@@ -161,16 +161,10 @@ _VERDICTS = {
 }
 
 
-def _subject_names(incomplete: str) -> list[str]:
-    from ..audit.subjects import names
-
-    return [name for name in names() if name.startswith(incomplete)]
-
-
 def audit(
     name: Annotated[
         str,
-        typer.Argument(help="A mechanism, or local:MECHANISM for a report of a client.", autocompletion=_subject_names),
+        typer.Argument(help="A mechanism, or local:MECHANISM for a report of a client."),
     ],
     epsilon: Annotated[float, typer.Option(help="ε that the mechanism claims.")] = 1.0,
     delta: Annotated[float, typer.Option(help="δ that the mechanism claims.")] = 0.0,

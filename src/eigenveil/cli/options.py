@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, BinaryIO, Literal, TypeVar, get_type_hints
 
 import typer
 
 from ..errors import InvalidParameterError
 from ..files import check_replaceable
 from ..files import whole_file as written_whole
-
-if TYPE_CHECKING:
-    from ..releases.record import Release
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else there.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
@@ -62,48 +59,13 @@ def check_output(path: Path, force: bool, inputs: Sequence[str | Path] = (), opt
         raise InvalidParameterError(f"{path} cannot be written; give another {option}.")
 
 
-class LargestFile:
-    """The size limit of release files, by `--largest-file`; None is the default of `load_release`."""
-
-    limit: int | None = None
-
-    @classmethod
-    def given(cls) -> dict[str, int]:
-        """Return the limit as an argument of `load_release`."""
-        return {} if cls.limit is None else {"max_bytes": cls.limit}
-
-
-def opened_release(path: str | Path) -> "Release":
-    """Read a release file up to the size that `--largest-file` allows."""
-    from ..releases.record import load_release
-
-    return load_release(path, **LargestFile.given())
-
-
 _Options = TypeVar("_Options")
 Weight = Literal["equal", "by_rows"]
 
 Delimiter = Annotated[str | None, typer.Option(help="Field separator of text files, such as ';' or tab.")]
 Decimal = Annotated[str | None, typer.Option(help="Decimal sign of text files, such as a comma.")]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of text files, such as latin-1. Default: UTF-8.")]
-Engine = Annotated[
-    str | None,
-    typer.Option(help="Compute on dask or spark.", autocompletion=lambda incomplete: engine_names(incomplete)),
-]
-
-
-def mechanism_names(incomplete: str) -> list[str]:
-    """Complete the name of a mechanism for the shell."""
-    from ..mechanisms import MECHANISMS
-
-    return [name for name in ("auto", *MECHANISMS) if name.startswith(incomplete)]
-
-
-def engine_names(incomplete: str) -> list[str]:
-    """Complete the name of an engine for the shell."""
-    from ..tables.open import ENGINES
-
-    return [name for name, engine in ENGINES.items() if engine.reads and name.startswith(incomplete)]
+Engine = Annotated[str | None, typer.Option(help="Compute on dask or spark.")]
 
 
 @dataclass(kw_only=True)
@@ -113,10 +75,7 @@ class FitOptions:
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget ε to spend, such as 1.")]
     delta: Delta = 0.0
     adjacency: Adjacency = "replace_one"
-    mechanism: Annotated[
-        str,
-        typer.Option(help="auto, or a mechanism listed by `eigenveil mechanisms`.", autocompletion=mechanism_names),
-    ] = "auto"
+    mechanism: Annotated[str, typer.Option(help="auto, or a mechanism listed by `eigenveil mechanisms`.")] = "auto"
     accept_inexact: Annotated[
         bool,
         typer.Option("--accept-inexact", help="Allow a mechanism without exact sampling, for research."),

@@ -43,7 +43,6 @@ def plan(
             parser=number_of_components,
             metavar="K",
             help="Number of components; or above-noise, for those that will be distinguishable from noise.",
-            autocompletion=lambda: ["above-noise"],
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="Privacy budget ε of the fit, such as 1.")],

@@ -14,7 +14,7 @@ import typer
 from ..errors import InvalidParameterError, LedgerError, NoiseWarning, quoted
 from .ledger import count_fields, guarantee_fields, ledger_files
 from .messages import facts_table, new_table, note_console, output_console, print_json
-from .options import AsJson, Force, LargestFile, Quiet, check_output, opened_release, whole_file
+from .options import AsJson, Force, Quiet, check_output, whole_file
 from .tables import split_list
 from .terminal import busy, say, visible
 
@@ -91,6 +91,13 @@ def _regression_fields(fit: Any, names: Sequence[str]) -> dict[str, Any]:
         "notes": list(fit.notes),
         "reduced": None if fit.reduced is None else _regression_fields(fit.reduced, names),
     }
+
+
+def opened_release(path: str | Path) -> "Release":
+    """Read a release file."""
+    from ..releases.record import load_release
+
+    return load_release(path)
 
 
 def feature_names(release: "Release") -> tuple[str, ...]:
@@ -402,12 +409,11 @@ def report(
     if registry is not None:
         check_output(registry, force, [*inputs, page], "--registry")
     book = None if ledger is None else PrivacyLedger(ledger)
-    limit = LargestFile.given()
     with busy("writing the report", quiet or as_json):
-        target = write_report(release, page, ledger=book, title=title, scores=scores, statement=stated, **limit)
+        target = write_report(release, page, ledger=book, title=title, scores=scores, statement=stated)
     written = None
     if registry is not None:
-        written = write_registry(release, registry, ledger=book, statement=stated, **limit)
+        written = write_registry(release, registry, ledger=book, statement=stated)
     if as_json:
         opened = opened_release(release)
         cloud = None if scores is None else load_score_map(scores)
