@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivacyLedger, PrivatePCA, __version__, load_release
 from eigenveil.cli import app, local, main, messages
-from eigenveil.cli.demo import _COMPONENTS, _EPSILON, _tumours, _without_privacy
+from eigenveil.cli.demo import COMPONENTS, EPSILON, tumours, without_privacy
 from eigenveil.cli.options import whole_file
 from eigenveil.errors import InvalidParameterError
 
@@ -94,18 +94,18 @@ def test_demo_for_machines(tmp_path):
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_what_the_demo_shows_is_no_luck():
     """What docs/reference/command_line.md says of many releases, by fresh noise; the least of 1,000 captured 0.775."""
-    names, rows = _tumours()
+    names, rows = tumours()
     held, above = [], []
     for _ in range(200):
-        pca = PrivatePCA(_COMPONENTS, epsilon=_EPSILON, standardize=True).fit(rows)
-        held.append(_without_privacy(rows, pca.components_)["held"][-1])
+        pca = PrivatePCA(COMPONENTS, epsilon=EPSILON, standardize=True).fit(rows)
+        held.append(without_privacy(rows, pca.components_)["held"][-1])
         above.append(pca.above_noise_.all())
     assert len(names) == 10
     assert np.mean(above) >= 0.98  # a true rate of 0.999 fails this with probability 3e-6
     assert np.mean(held) == pytest.approx(0.793, abs=0.004)
     assert np.quantile(held, 0.05) > 0.775
     # The control: at this epsilon a release is noise, and rises above it in 5 of 100 at most.
-    controls = [PrivatePCA(_COMPONENTS, epsilon=0.02, standardize=True).fit(rows) for _ in range(20)]
+    controls = [PrivatePCA(COMPONENTS, epsilon=0.02, standardize=True).fit(rows) for _ in range(20)]
     assert np.mean([control.above_noise_.all() for control in controls]) < 0.5
 
 

@@ -135,12 +135,6 @@ def test_nothing_is_overwritten_without_force(folder):
             assert file.read_bytes() != b"mine"
 
 
-def test_mechanisms_fit_into_seventy_columns():
-    lines = invoke("mechanisms").stdout.splitlines()
-    assert max(map(len, lines)) <= 70
-    assert "matrix_laplace" in lines
-
-
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_show_says_what_the_release_says(folder):
     invoke("pca", *FIT, "-k", 2)

@@ -36,7 +36,6 @@ from .terminal import HeldSignals, busy, fit_progress
 if TYPE_CHECKING:
     from ..estimators.base import PrivateEstimator
     from ..releases.record import Release
-    from ..releases.score_map import ScoreMap
 
 
 Data = Annotated[
@@ -121,28 +120,21 @@ def estimator_parameters(estimator: "type[PrivateEstimator]", table: Table, opti
         raise typer.BadParameter("it is missing; give the privacy budget to spend, such as 1.", param_hint="--epsilon")
     if not options.dry_run:
         check_output(options.output, options.force, [*table.paths, *ledger_files(options.ledger)])
-    # The table was opened with its schema and its privacy unit.
-    handed_on = estimator().get_params().keys() & {field.name for field in fields(options)}
-    handed_on -= {"schema", "privacy_unit", "unit_weight"}
-    return {
-        **{name: getattr(options, name) for name in handed_on},
-        **_weight(table, options),
-        "ledger": open_ledger(options.ledger),
-        "mechanism_options": {"accept_inexact": True} if options.accept_inexact else None,
-        **public_bounds(table, options),
-    }
-
-
-def _weight(table: Table, options: FitOptions) -> dict[str, str]:
-    """Return the weight of privacy units, where it was given."""
-    if options.unit_weight is None:
-        return {}
-    if not table.source.by_unit:
+    if options.unit_weight is not None and not table.source.by_unit:
         raise InvalidParameterError(
             "--unit-weight needs --privacy-unit, the column that identifies a person; give it, or leave out "
             "--unit-weight."
         )
-    return {"unit_weight": options.unit_weight}
+    # The table was opened with its schema and its privacy unit.
+    handed_on = estimator().get_params().keys() & {field.name for field in fields(options)} - {"schema", "privacy_unit"}
+    if options.unit_weight is None:
+        handed_on -= {"unit_weight"}
+    return {
+        **{name: getattr(options, name) for name in handed_on},
+        "ledger": open_ledger(options.ledger),
+        "mechanism_options": {"accept_inexact": True} if options.accept_inexact else None,
+        **public_bounds(table, options),
+    }
 
 
 def fit_and_save(
@@ -176,26 +168,21 @@ def fit_and_save(
                 signals.written = options.output
         notes, release = printed_warnings(), model.release_
         if options.as_json:
-            print_json({**_facts(command, model, options, notes), **fields_of(release)})
+            facts = {
+                "command": command,
+                "release": str(options.output),
+                "guarantee": guarantee_fields(model.guarantee_),
+                "mechanism": model.mechanism_,
+                **count_fields(model.guarantee_, model.n_samples_),
+                "norm_bound": model.norm_bound_,
+                "scale": release.scale,
+                "feature_names": release.origin.feature_names,
+                "ledger_entry": release.origin.ledger_entry,
+                "warnings": notes,
+            }
+            print_json({**facts, **fields_of(release)})
         elif not options.quiet:
             print_release(options.output, release)
-
-
-def _facts(command: str, model: "PrivateEstimator", options: FitOptions, notes: list[str]) -> dict[str, Any]:
-    """Return the facts that `--json` prints of every fit."""
-    origin = model.release_.origin
-    return {
-        "command": command,
-        "release": str(options.output),
-        "guarantee": guarantee_fields(model.guarantee_),
-        "mechanism": model.mechanism_,
-        **count_fields(model.guarantee_, model.n_samples_),
-        "norm_bound": model.norm_bound_,
-        "scale": model.release_.scale.tolist(),
-        "feature_names": None if origin.feature_names is None else list(origin.feature_names),
-        "ledger_entry": origin.ledger_entry,
-        "warnings": notes,
-    }
 
 
 @with_options(RidgeOptions)
@@ -217,7 +204,13 @@ def ridge(
         _ridge_from_release(data, options, target, alpha)
         return
     table = open_data(data, options, target)
-    each = [_target(one, table) for one in target]
+    for one in target:
+        if one not in table.names:
+            # The header of a file may be a row, so its names are not listed.
+            raise InvalidParameterError(
+                f"--target {quoted(one)} is not a numeric column of the table; give the name of a column that is read."
+            )
+    each = target if table.source.feature_names is not None else [int(one) for one in target]
     chosen: Any = each if each[1:] else each[0]
     from ..estimators import PrivateRidge  # seconds of import time, after the files were found
 
@@ -262,15 +255,6 @@ def _ridge_from_release(data: list[str], options: FitOptions, target: list[str],
         print_release(data[0], replace(release, origin=replace(release.origin, request=request)))
 
 
-def _target(target: str, table: Table) -> str | int:
-    if target not in table.names:
-        # The header of a file may be a row, so its names are not listed.
-        raise InvalidParameterError(
-            f"--target {quoted(target)} is not a numeric column of the table; give the name of a column that is read."
-        )
-    return target if table.source.feature_names is not None else int(target)
-
-
 # `eigenveil scores`.
 
 
@@ -284,17 +268,6 @@ def two_components(text: str) -> tuple[int, int]:
     """
     first, second = (int(part) - 1 for part in text.split(","))
     return first, second
-
-
-def _check_axes(axes: tuple[int, int], release: "Release") -> tuple[int, int]:
-    """Return the axes if the release has these components; they are counted from 1 here, and from 0 in Python."""
-    count = len(release.components)
-    if not all(0 <= axis < count for axis in axes) or axes[0] == axes[1]:
-        given = ",".join(str(axis + 1) for axis in axes)
-        raise InvalidParameterError(
-            f"--axes must be two different components from 1 to {count}, which the release has, got {given}."
-        )
-    return axes
 
 
 def scores(
@@ -336,6 +309,7 @@ def scores(
     """Release a private histogram of scores on two components."""
     from ..estimators.preparation import Features
     from ..estimators.score_map import opened_rows, plan_scores, score_map
+    from ..report import plots
 
     loaded = opened_release(release)
     paths, book = expand(data), open_ledger(ledger)
@@ -344,13 +318,23 @@ def scores(
         check_output(output, force, inputs)
         if plot is not None:
             check_output(plot, force, [*inputs, output], "--plot")
-            _check_drawable(plot)
+            with plots.styled():  # an error says so if matplotlib is missing
+                kinds = plots.new_figure(1, 1).canvas.get_supported_filetypes()
+            if plot.suffix[1:] not in kinds:
+                raise InvalidParameterError(f"--plot {plot} has no supported file type; use .png or .svg.")
     text = text_format(delimiter, decimal, encoding)
     source = opened_rows(read_from(paths, quiet), loaded, privacy_unit=privacy_unit, **text)
+    chosen = axes if isinstance(axes, tuple) else two_components(axes)
+    count = len(loaded.components)
+    if not all(0 <= axis < count for axis in chosen) or chosen[0] == chosen[1]:
+        raise InvalidParameterError(
+            f"--axes must be two different components from 1 to {count}, which the release has, got "
+            f"{','.join(str(axis + 1) for axis in chosen)}."
+        )
     given: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
-        "axes": _check_axes(axes if isinstance(axes, tuple) else two_components(axes), loaded),
+        "axes": chosen,
         "bins": bins,
         "groups": groups,
         "adjacency": adjacency,
@@ -383,33 +367,24 @@ def scores(
         cloud.save(output)
         signals.written = output
         if plot is not None:
-            _draw(cloud, plot)
-        _show(cloud, planned, output, as_json, quiet)
-
-
-def _draw(cloud: "ScoreMap", plot: Path) -> None:
-    from ..report import plots
-
-    figure = plots.score_map(cloud)
-    with whole_file(plot) as file:
-        figure.savefig(file, format=plot.suffix[1:])
-
-
-def _show(cloud: "ScoreMap", planned: dict[str, Any], output: Path, as_json: bool, quiet: bool) -> None:
-    if as_json:
-        counts = {"counts": cloud.counts.tolist(), "noisy_counts": cloud.noisy_counts.tolist()}
-        edges = {"edges": [ends.tolist() for ends in cloud.edges], "noise_level": cloud.noise_level}
-        entry = {"scores": str(output), "n_units": cloud.n_units, "ledger_entry": cloud.ledger_entry}
-        print_json({"command": "scores", **planned, **entry, **edges, **counts, "warnings": printed_warnings()})
-    elif not quiet:
-        facts = [(name.capitalize(), str(value)) for name, value in cloud.facts().items() if value is not None]
-        output_console().print(facts_table([*facts, ("Privacy", str(cloud.guarantee)), ("Score map", str(output))]))
-
-
-def _check_drawable(plot: Path) -> None:
-    from ..report import plots
-
-    with plots.styled():  # an error says so if matplotlib is missing
-        kinds = plots.new_figure(1, 1).canvas.get_supported_filetypes()
-    if plot.suffix[1:] not in kinds:
-        raise InvalidParameterError(f"--plot {plot} has no supported file type; use .png or .svg.")
+            with whole_file(plot) as file:
+                plots.score_map(cloud).savefig(file, format=plot.suffix[1:])
+        if as_json:
+            print_json(
+                {
+                    "command": "scores",
+                    **planned,
+                    "scores": str(output),
+                    "n_units": cloud.n_units,
+                    "ledger_entry": cloud.ledger_entry,
+                    "edges": cloud.edges,
+                    "noise_level": cloud.noise_level,
+                    "counts": cloud.counts,
+                    "noisy_counts": cloud.noisy_counts,
+                    "warnings": printed_warnings(),
+                }
+            )
+        elif not quiet:
+            shown = [(name.capitalize(), str(value)) for name, value in cloud.facts().items() if value is not None]
+            shown += [("Privacy", str(cloud.guarantee)), ("Score map", str(output))]
+            output_console().print(facts_table(shown))

@@ -201,7 +201,9 @@ def budget(numbers: Any) -> str:
 
 
 def ledger_in_words(accounts: dict[str, Any] | None) -> str:
-    """Return what a planned spend does to a ledger, from `ledger_fields`.
+    """Return the sentence on a ledger that is shown before a spend.
+
+    `accounts` are the `ledger_fields` of the planned spend.
 
     Examples
     --------

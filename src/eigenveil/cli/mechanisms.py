@@ -1,6 +1,5 @@
 """`eigenveil mechanisms` lists the mechanisms and the papers with their calls; `eigenveil audit` tests a mechanism."""
 
-import textwrap
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
@@ -10,9 +9,6 @@ from .options import Adjacency, AsJson
 
 if TYPE_CHECKING:
     from ..audit import AuditReport
-
-_HEADINGS = ("use_when", "releases", "privacy", "numerics", "source")
-_WIDTH, _INDENT = 70, 13
 
 Papers = Annotated[
     bool, typer.Option("--papers", help="List the algorithms of the papers instead, each with its shortest call.")
@@ -103,53 +99,39 @@ def mechanisms(as_json: AsJson = False, papers: Papers = False) -> None:
     """List the mechanisms, their guarantees and when to use them."""
     from ..mechanisms import MECHANISMS
 
+    cards: list[dict[str, Any]]
     if papers:
-        _print_papers(as_json)
-        return
-    cards = [_card(mechanism) for mechanism in MECHANISMS.values()]
+        cards = [one._asdict() for one in PAPERS]
+    else:
+        cards = [
+            {
+                "name": mechanism.name,
+                "releases": mechanism.releases,
+                "privacy": mechanism.privacy(),
+                "numerics": mechanism.numerics_in_words(),
+                "source": mechanism.source,
+                "use_when": mechanism.use_when,
+                "calibrations": mechanism.calibrations,
+            }
+            for mechanism in MECHANISMS.values()
+        ]
     if as_json:
         print_json(cards)
         return
     console = output_console()
     for card in cards:
-        console.print(card["name"], style="bold")
-        _print_facts({heading: card[heading] for heading in _HEADINGS})
-    console.print("auto chooses from public numbers: docs/explanation/choosing.md")
-
-
-def _print_papers(as_json: bool) -> None:
-    if as_json:
-        print_json([one._asdict() for one in PAPERS])
-        return
-    console = output_console()
-    for one in PAPERS:
-        console.print(one.name, style="bold")
-        _print_facts({"paper": one.paper, "instead": one.recommended})
-        console.print(f"  {one.call}", soft_wrap=True, markup=False, highlight=False)
-    for name, value in SHORTHANDS.items():
-        console.print(f"{name} = {value}", soft_wrap=True, markup=False, highlight=False)
-    console.print("All calls with their theorems, and what is not as printed: docs/reference/papers.md")
-
-
-def _print_facts(facts: dict[str, str]) -> None:
-    console = output_console()
-    for heading, fact in facts.items():
-        # Two columns that fit any terminal.
-        for number, line in enumerate(textwrap.wrap(str(fact), _WIDTH - _INDENT)):
-            label = heading.replace("_", " ").capitalize() if number == 0 else ""
-            console.print(f"  {label:<{_INDENT - 2}}{line}", soft_wrap=True)
-
-
-def _card(mechanism: Any) -> dict[str, Any]:
-    return {
-        "name": mechanism.name,
-        "releases": mechanism.releases,
-        "privacy": mechanism.privacy(),
-        "numerics": mechanism.numerics_in_words(),
-        "source": mechanism.source,
-        "use_when": mechanism.use_when,
-        "calibrations": list(mechanism.calibrations),
-    }
+        shown = ("paper", "recommended") if papers else ("use_when", "releases", "privacy", "numerics", "source")
+        facts = facts_table((heading.replace("_", " ").capitalize(), card[heading]) for heading in shown)
+        print_table(console, f"\n{card['name']}", facts)
+        if papers:
+            console.print(card["call"], soft_wrap=True)
+    console.print("")
+    if papers:
+        for name, value in SHORTHANDS.items():
+            console.print(f"{name} = {value}", soft_wrap=True)
+        console.print("All calls with their theorems, and what is not as printed: docs/reference/papers.md")
+    else:
+        console.print("auto chooses from public numbers: docs/explanation/choosing.md")
 
 
 # `eigenveil audit`.

@@ -74,15 +74,16 @@ def facts_table(facts: Iterable[tuple[str, str]]) -> Grid:
 
 
 def print_json(value: Any) -> None:
-    """Write a JSON text to stdout; JSON has no infinity and no NaN, so they become null."""
-    typer.echo(json.dumps(_finite(value), indent=2, allow_nan=False))
+    """Write a JSON text to stdout; arrays are lists, and infinity and NaN, which JSON lacks, are null."""
+    typer.echo(json.dumps(_plain(value), indent=2, allow_nan=False))
 
 
-def _finite(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, dict):
-        return {name: _finite(entry) for name, entry in value.items()}
+        return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
+        return [_plain(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

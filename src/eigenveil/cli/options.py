@@ -137,7 +137,7 @@ class FitOptions:
 
 @dataclass(kw_only=True)
 class RidgeOptions(FitOptions):
-    """The same; a release file in place of rows costs nothing."""
+    """The options of a ridge regression, which needs no budget where it reads a release file."""
 
     epsilon: Annotated[
         float | None, typer.Option(help="Privacy budget ε to spend, such as 1. Leave out for a release file.")

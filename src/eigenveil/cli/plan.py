@@ -1,7 +1,5 @@
 """`eigenveil plan`: a forecast of the accuracy of a fit."""
 
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -89,16 +87,22 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Forecast the accuracy of a fit from public numbers. Reads no data, spends nothing."""
-    if "numpy" not in sys.modules:  # what a forecast multiplies is small: threads of BLAS would start and wait
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if plot is not None and plot.suffix.lower() not in _FORMATS:
-        raise InvalidParameterError(f"--plot {plot.name} has no supported file type; use {', '.join(_FORMATS)}.")
-    if plot is not None:
-        check_output(plot, force, option="--plot")
-    declared = _declared(features, schema)
-    width: int = declared.n_features if features is None else integer_between("--features", features, 1, MOST_FEATURES)
     from ..estimators.forecast import forecast
     from ..estimators.preparation import PCAParameters  # not PrivatePCA, for which scikit-learn has to be loaded
+    from ..tables.schema import Schema
+
+    if plot is not None:
+        if plot.suffix.lower() not in _FORMATS:
+            raise InvalidParameterError(f"--plot {plot.name} has no supported file type; use {', '.join(_FORMATS)}.")
+        check_output(plot, force, option="--plot")
+    declared, width = None, features
+    if schema is not None and features is None:
+        declared = Schema.load(schema)
+        declared.check_complete()
+        width = declared.n_features
+    elif schema is not None or features is None:
+        raise InvalidParameterError("The number of features is unclear; give either --features or --schema.")
+    width = integer_between("--features", width, 1, MOST_FEATURES)
 
     # Only the norm of rows relative to the bound matters, which is `energy`.
     model = PCAParameters(
@@ -130,13 +134,25 @@ def plan(
         progress=not hidden,
     )
     if plot is not None:
-        _write(answer, plot, progress=not hidden)
+        from ..report.plan_figure import plan_figure
+
+        figure = plan_figure(answer, progress=not hidden)
+        with whole_file(plot) as file:
+            figure.savefig(file, format=plot.suffix[1:].lower(), dpi=130)
     if as_json:
-        print_json({**answer.to_dict(), **_against(answer)})
+        others = {
+            "against_epsilon": _against("epsilon", answer.against_epsilon()),
+            "against_rows": _against("n_rows", answer.against_rows()),
+        }
+        print_json({**answer.to_dict(), **others})
     elif not quiet:
         _show(answer)
         if declared is not None and declared.privacy_unit is not None:
-            output_console().print(_about_units(declared.privacy_unit), soft_wrap=True)
+            output_console().print(
+                f"The privacy unit is {declared.privacy_unit}: --rows counts privacy units. The forecast assumes one "
+                "row per unit, which is the worst case.",
+                soft_wrap=True,
+            )
         if plot is not None:
             output_console().print(f"Figure: {plot}", soft_wrap=True)
 
@@ -155,35 +171,9 @@ def _show(answer: "Forecasts") -> None:
         console.print("")
 
 
-def _against(answer: "Forecasts") -> dict[str, Any]:
-    """Return the forecasts for other budgets and numbers of rows for JSON; a refused one has its reason."""
-
-    def plain(name: str, found: Any) -> list[dict[str, Any]]:
-        return [{name: value, **({"refused": one} if isinstance(one, str) else one.to_dict())} for value, one in found]
-
-    return {
-        "against_epsilon": plain("epsilon", answer.against_epsilon()),
-        "against_rows": plain("n_rows", answer.against_rows()),
-    }
-
-
-def _declared(features: int | None, schema: Path | None) -> Any:
-    if (features is None) == (schema is None):
-        raise InvalidParameterError("The number of features is unclear; give either --features or --schema.")
-    if schema is None:
-        return None
-    from ..tables.schema import Schema
-
-    declared = Schema.load(schema)
-    declared.check_complete()
-    return declared
-
-
-def _about_units(privacy_unit: str) -> str:
-    return (
-        f"The privacy unit is {privacy_unit}: --rows counts privacy units. "
-        "The forecast assumes one row per unit, which is the worst case."
-    )
+def _against(name: str, found: Any) -> list[dict[str, Any]]:
+    """Return the forecasts for other values of a parameter for JSON; a refused one has its reason."""
+    return [{name: value, **({"refused": one} if isinstance(one, str) else one.to_dict())} for value, one in found]
 
 
 def _eigenvalues(text: str, n_features: int) -> Any:
@@ -207,11 +197,3 @@ def _numbers(text: str, what: str) -> list[float]:
     if not numbers:
         raise InvalidParameterError(f"{what} must have numbers only, at least one.")
     return numbers
-
-
-def _write(answer: "Forecasts", path: Path, progress: bool) -> None:
-    from ..report.plan_figure import plan_figure
-
-    figure = plan_figure(answer, progress=progress)
-    with whole_file(path) as file:
-        figure.savefig(file, format=path.suffix[1:].lower(), dpi=130)

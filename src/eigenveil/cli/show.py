@@ -32,7 +32,7 @@ File = Annotated[Path, typer.Argument(help="Release file (.npz).")]
 def component_fields(release: "Release") -> dict[str, Any]:
     """Return components with their variances, and the intervals of these; null where there are none."""
     errors = release.spectrum.loading_errors()
-    values = {
+    return {
         "components": release.components,
         "explained_variance": release.explained_variance,
         "explained_variance_interval": release.explained_variance_interval,
@@ -45,18 +45,17 @@ def component_fields(release: "Release") -> dict[str, Any]:
         "captured_variance_ratio_interval": release.spectrum.captured_variance_ratio_interval,
         "above_noise": release.above_noise,
         "noise_edges": None if release.spectrum.noise_test is None else release.spectrum.noise_test.edges,
-        "loading_errors": None if errors is None else {name: plain(value) for name, value in vars(errors).items()},
+        "loading_errors": None if errors is None else vars(errors),
         "mean": release.mean,
         "location_interval": release.intervals.mean(),
         "interval_of": None if release.intervals.unavailable else release.intervals.about,
         "no_interval": release.intervals.unavailable,
     }
-    return {name: plain(value) for name, value in values.items()}
 
 
 def covariance_fields(release: "Release") -> dict[str, Any]:
     """Return the matrix and the location with the intervals of all entries; null where there are none."""
-    values = {
+    return {
         "covariance": release.covariance,
         "entry_interval": release.intervals.covariance(),
         "correlation": release.correlation,
@@ -67,7 +66,6 @@ def covariance_fields(release: "Release") -> dict[str, Any]:
         "interval_of": None if release.intervals.unavailable else release.intervals.about,
         "no_interval": release.intervals.unavailable,
     }
-    return {name: plain(value) for name, value in values.items()}
 
 
 def regressions_fields(fits: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
@@ -80,15 +78,15 @@ def _regression_fields(fit: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return the coefficients of a regression by the names of its features, and the intervals of them and of R²."""
     features = [names[position] for position in fit.features]
     return {
-        "coefficients": dict(zip(features, fit.coef.tolist(), strict=True)),
-        "coef_interval": dict(zip(features, fit.coef_interval.tolist(), strict=True)),
+        "coefficients": dict(zip(features, fit.coef, strict=True)),
+        "coef_interval": dict(zip(features, fit.coef_interval, strict=True)),
         "intercept": fit.intercept,
         "intercept_error": fit.intercept_error,
         "r2": fit.r2,
-        "r2_interval": fit.r2_interval.tolist(),
+        "r2_interval": fit.r2_interval,
         "determined": bool(fit.determined),
         "alpha": fit.alpha,
-        "notes": list(fit.notes),
+        "notes": fit.notes,
         "reduced": None if fit.reduced is None else _regression_fields(fit.reduced, names),
     }
 
@@ -103,11 +101,6 @@ def opened_release(path: str | Path) -> "Release":
 def feature_names(release: "Release") -> tuple[str, ...]:
     """Return the names of the features; their positions where they have none."""
     return release.feature_names or tuple(map(str, range(release.n_features)))
-
-
-def plain(value: Any) -> Any:
-    """Return an array as lists, and a tuple as a list; anything else as it is."""
-    return value.tolist() if hasattr(value, "tolist") else list(value) if isinstance(value, tuple) else value
 
 
 # For readers.
@@ -140,11 +133,17 @@ def show(release: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
     with busy("computing intervals", quiet or as_json):
         if as_json:
             shown = read(opened)
-            values = {**_values(opened, shown), "notes": list(shown.notes)}
+            values = {"components": shown.components, "mean": opened.mean, "coefficients": None}
+            if len(shown.components):
+                values |= component_fields(opened)
+            if shown.correlations is not None and not shown.regressions:
+                values |= covariance_fields(opened)
+            if shown.regressions:
+                values |= regressions_fields(shown.regressions, shown.names)
         elif not quiet:
             found = opened.summary()
     if as_json:
-        print_json({"command": "show", **_facts(release, opened), **values})
+        print_json({"command": "show", **_facts(release, opened), **values, "notes": shown.notes})
     elif not quiet:
         print_release(release, opened, found)
 
@@ -173,7 +172,11 @@ def summary(
 ) -> None:
     """Print tables of a release with standard errors and intervals. Spends nothing."""
     opened = opened_release(release)
-    levels = dict(_level(pair) for pair in base or ())
+    levels = {}
+    for pair in base or ():
+        name, sign, levels[name] = pair.partition("=")
+        if not sign:
+            raise InvalidParameterError(f"--base {quoted(pair)} must be COLUMN=LEVEL.")
     named = split_list(features)
     chosen = None if named is None else [_column(opened, one) for one in named]
     with busy("computing intervals"):
@@ -198,13 +201,6 @@ def _column(release: "Release", name: str) -> str | int:
     return int(name.removeprefix("x"))
 
 
-def _level(pair: str) -> tuple[str, str]:
-    name, sign, level = pair.partition("=")
-    if not sign:
-        raise InvalidParameterError(f"--base {quoted(pair)} must be COLUMN=LEVEL.")
-    return name, level
-
-
 def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Compare two releases of the same features. Spends nothing."""
     from ..releases.compare import compare as compared
@@ -218,19 +214,24 @@ def compare(first: File, second: File, as_json: AsJson = False, quiet: Quiet = F
             "releases": [_facts(path, one) for path, one in zip((first, second), releases, strict=True)],
             "affinity": found.affinity,
             "angle": found.angle,
-            "angle_interval": plain(found.angle_interval),
-            "cosines": plain(found.cosines),
-            "cosines_by_noise": plain(found.cosines_by_noise),
+            "angle_interval": found.angle_interval,
+            "cosines": found.cosines,
+            "cosines_by_noise": found.cosines_by_noise,
             "distance": found.distance,
             "together": None if found.together is None else guarantee_fields(found.together),
-            "notes": list(found.notes),
+            "notes": found.notes,
         }
         print_json(result)
     elif not quiet:
         table = new_table("", str(first), str(second), left=3)
-        both = [_headed(one) for one in releases]
-        for name in dict.fromkeys([*both[0], *both[1]]):
-            table.add_row(f"{name}:", *(one.get(name, "") for one in both))
+        for heading, cells in (
+            ("Privacy", [str(one.guarantee) for one in releases]),
+            ("Mechanism", [one.origin.mechanism for one in releases]),
+            ("Rows or units", ["" if one.n_rows is None else f"{one.n_rows:,}" for one in releases]),
+            ("Features", [one.features_counted for one in releases]),
+            ("Created", [one.origin.created for one in releases]),
+        ):
+            table.add_row(f"{heading}:", *cells)
         console = output_console()
         console.print(table)
         console.print("")
@@ -248,38 +249,11 @@ def _facts(path: Path, release: "Release") -> dict[str, Any]:
         "model": origin.model,
         **count_fields(release.guarantee, release.n_rows),
         "n_features": release.n_features,
-        "feature_names": None if origin.feature_names is None else list(origin.feature_names),
+        "feature_names": origin.feature_names,
         "estimator": origin.estimator,
         "created": origin.created,
         "ledger_entry": origin.ledger_entry,
     }
-
-
-def _headed(release: "Release") -> dict[str, str]:
-    """Return the facts about a release by their headings."""
-    origin = release.origin
-    facts = {
-        "Privacy": str(release.guarantee),
-        "Assumes": " ".join(release.guarantee.assumptions),
-        "Mechanism": origin.mechanism,
-        release.guarantee.unit.counted.capitalize(): None if release.n_rows is None else f"{release.n_rows:,}",
-        "Features": release.features_counted,
-        "Estimator": origin.estimator,
-        "Created": origin.created,
-        "Ledger entry": None if origin.ledger_entry is None else str(origin.ledger_entry),
-        "Schema": None if origin.schema is None else f"declared by {origin.schema.declared_by or 'nobody yet'}",
-    }
-    return {name: value for name, value in facts.items() if value}
-
-
-def _values(release: "Release", shown: Any) -> dict[str, Any]:
-    """Return the fields of the command that made the release."""
-    values = {"components": shown.components.tolist(), "mean": release.mean.tolist(), "coefficients": None}
-    if len(shown.components):
-        values |= component_fields(release)
-    if shown.correlations is not None and not shown.regressions:
-        values |= covariance_fields(release)
-    return {**values, **regressions_fields(shown.regressions, shown.names)} if shown.regressions else values
 
 
 def export(
@@ -298,8 +272,10 @@ def export(
     """Convert a release to JSON or to an ONNX model. Spends nothing."""
     target = release.with_suffix(f".{to}") if output is None else output
     check_output(target, force, [release])
-    with busy("converting", quiet):
-        content = _quietly(lambda: _content(opened_release(release), to))
+    with busy("converting", quiet), warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoiseWarning)  # `show` prints these
+        opened = opened_release(release)
+        content = opened.to_onnx() if to == "onnx" else opened.to_json().encode("utf-8")
     with whole_file(target) as file:
         file.write(content)
     note_console(quiet).print(f"Written to {target}. It contains released values only.", soft_wrap=True)
@@ -318,50 +294,28 @@ def sample(
     if output.suffix not in (".csv", ".parquet"):
         raise InvalidParameterError(f"--output {output} has no supported file type; use .csv or .parquet.")
     check_output(output, force, [release])
-    if output.suffix == ".parquet":
-        _check_parquet()
-    with busy("drawing synthetic rows", quiet):
-        columns = _quietly(lambda: opened_release(release).sample_table(rows))
-    content = _parquet(columns) if output.suffix == ".parquet" else _csv(columns)
-    with whole_file(output) as file:
-        file.write(content)
-    note_console(quiet).print(
-        f"Written to {output}: {rows:,} synthetic rows. No row belongs to a person.", soft_wrap=True
-    )
-
-
-def _content(release: Any, to: str) -> bytes:
-    return bytes(release.to_onnx() if to == "onnx" else release.to_json().encode("utf-8"))
-
-
-def _quietly(make: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoiseWarning)  # `show` prints these
-        return make()
-
-
-def _csv(columns: dict[str, list[Any]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))  # None becomes an empty field
-    return text.getvalue().encode("utf-8")
-
-
-def _check_parquet() -> None:
-    if importlib.util.find_spec("pyarrow") is None:
+    if output.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise InvalidParameterError(
             "Parquet needs pyarrow; run pip install 'eigenveil[files]', or give a .csv as --output."
         )
+    with busy("drawing synthetic rows", quiet), warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoiseWarning)  # `show` prints these
+        columns = opened_release(release).sample_table(rows)
+    with whole_file(output) as file:
+        if output.suffix == ".parquet":
+            import pyarrow as pa
+            import pyarrow.parquet
 
-
-def _parquet(columns: dict[str, list[Any]]) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    buffer = io.BytesIO()
-    pyarrow.parquet.write_table(pa.table(columns), buffer)
-    return buffer.getvalue()
+            pyarrow.parquet.write_table(pa.table(columns), file)
+        else:
+            text = io.TextIOWrapper(file, "utf-8", newline="")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))  # None becomes an empty field
+            text.detach()  # which writes the rest
+    note_console(quiet).print(
+        f"Written to {output}: {rows:,} synthetic rows. No row belongs to a person.", soft_wrap=True
+    )
 
 
 def report(

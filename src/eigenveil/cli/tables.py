@@ -38,7 +38,16 @@ class Table:
 def open_data(data: list[str], options: FitOptions, targets: Sequence[str] = ()) -> Table:
     """Open the files and check their schema; no row is read."""
     paths = expand(data)
-    declared = _by_schema(options) if options.schema is not None else _by_options(options, paths[0], targets)
+    if options.schema is None:
+        declared = _by_options(options, paths[0], targets)
+    else:
+        from ..tables.schema import Schema
+
+        for name in ("columns", "categories", "missing", "bounds", "privacy_unit"):
+            if getattr(options, name) is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise InvalidParameterError(f"{option} cannot be combined with --schema; put it into the schema file.")
+        declared = {"schema": Schema.load(options.schema)}
     written = text_format(options.delimiter, options.decimal, options.encoding)
     return open_declared(paths, declared, written, options.engine, options.quiet)
 
@@ -81,18 +90,6 @@ def text_format(delimiter: str | None, decimal: str | None, encoding: str | None
     spelled = "\t" if delimiter in ("tab", "\\t") else delimiter
     given = {"delimiter": spelled, "decimal": decimal, "encoding": encoding}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _by_schema(options: FitOptions) -> dict[str, Any]:
-    """Return the schema of the table; other options must not repeat it."""
-    from ..tables.schema import Schema
-
-    for name in ("columns", "categories", "missing", "bounds", "privacy_unit"):
-        if getattr(options, name) is not None:
-            option = f"--{name.replace('_', '-')}"
-            raise InvalidParameterError(f"{option} cannot be combined with --schema; put it into the schema file.")
-    assert options.schema is not None
-    return {"schema": Schema.load(options.schema)}
 
 
 def _by_options(options: FitOptions, path: str, targets: Sequence[str]) -> dict[str, Any]:
@@ -257,11 +254,16 @@ def schema(
     draft = draft_schema(read_from(paths, quiet), split_list(columns), **written)
     done = f"Draft schema written to {file}."
     if before is not None:
-        draft, added = _continued(before, draft)
-        done = f"Draft schema {file} continued: {added} new column{'' if added == 1 else 's'}."
+        known = {column.name for column in before.columns}
+        new = tuple(column for column in draft.columns if column.name not in known)
+        draft = replace(before, columns=(*before.columns, *new))
+        done = f"Draft schema {file} continued: {len(new)} new column{'' if len(new) == 1 else 's'}."
     if draft != before:
         draft.save(file, overwrite=force or before is not None)
-    command = _next_command(data, file, written)
+    spelled = [word for key, value in written.items() for word in (f"--{key}", "tab" if value == "\t" else value)]
+    files = [f"./{name}" if name.startswith("-") and name != STANDARD else name for name in data]  # no option
+    goal = ["-k", "above-noise", "--epsilon", "1", "--standardize", "--schema", str(file)]
+    command = shlex.join(["eigenveil", "pca", *files, *goal, *spelled])
     if as_json:
         print_json({**_fields(draft), "output": str(file), "next_command": command})
     elif not quiet:
@@ -290,21 +292,6 @@ def _draft_there(file: Path) -> "Schema | None":
             f"{str(error)[:-1]}; correct it, give another --output, or add --force to overwrite it."
         ) from None
     return there if there.draft else None
-
-
-def _continued(before: "Schema", draft: "Schema") -> tuple["Schema", int]:
-    """Return a draft with the new columns added, and their number."""
-    known = {column.name for column in before.columns}
-    new = tuple(column for column in draft.columns if column.name not in known)
-    return replace(before, columns=(*before.columns, *new)), len(new)
-
-
-def _next_command(data: list[str], file: Path, written: dict[str, Any]) -> str:
-    """Return the command for a fit with the schema, quoted for the shell."""
-    spelled = [word for key, value in written.items() for word in (f"--{key}", "tab" if value == "\t" else value)]
-    goal = ["-k", "above-noise", "--epsilon", "1", "--standardize", "--schema", str(file)]
-    files = [f"./{name}" if name.startswith("-") and name != STANDARD else name for name in data]  # no option
-    return shlex.join(["eigenveil", "pca", *files, *goal, *spelled])
 
 
 def _fields(declared: "Schema") -> dict[str, Any]:

@@ -72,11 +72,6 @@ class _Lasting(io.RawIOBase):
     def isatty(self) -> bool:
         return self._raw is not None and self._raw.isatty()
 
-    def fileno(self) -> int:
-        if self._raw is None:
-            raise io.UnsupportedOperation("fileno")
-        return int(self._raw.fileno())
-
     def write(self, content: Any) -> int:
         if self.failure is None:
             try:
