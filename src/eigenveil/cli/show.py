@@ -334,10 +334,6 @@ def report(
             "printed as blank lines to fill in."
         ),
     ] = None,
-    purpose: Annotated[str | None, typer.Option(help="Purpose of the release.")] = None,
-    recipients: Annotated[str | None, typer.Option(help="Who receives the release.")] = None,
-    responsible: Annotated[str | None, typer.Option(help="Person responsible for the release.")] = None,
-    approval: Annotated[str | None, typer.Option(help="Who approved the release, when, and the reference.")] = None,
     registry: Annotated[
         Path | None,
         typer.Option(help="Also write a draft record for the registry of deployments (.yaml)."),
@@ -356,9 +352,7 @@ def report(
         raise LedgerError(f"--ledger {ledger} does not exist; give an existing ledger.")
     page = release.with_suffix(".html") if output is None else output
     inputs = [release, *(one for one in (scores, statement) if one is not None), *ledger_files(ledger)]
-    given = {"purpose": purpose, "recipients": recipients, "responsible": responsible, "approval": approval}
-    options = {name: text for name, text in given.items() if text is not None}
-    stated = Statement.from_dict({**Statement.of(statement).to_dict(), **options})
+    stated = Statement.of(statement)
     check_output(page, force, inputs)
     if registry is not None:
         check_output(registry, force, [*inputs, page], "--registry")
