@@ -3,7 +3,6 @@
 import csv
 import importlib.util
 import io
-import warnings
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..errors import InvalidParameterError, LedgerError, NoiseWarning, quoted
+from ..errors import InvalidParameterError, LedgerError, quoted
 from .ledger import count_fields, guarantee_fields, ledger_files
 from .messages import facts_table, new_table, note_console, output_console, print_json
 from .options import AsJson, Force, Quiet, check_output, whole_file
@@ -272,8 +271,7 @@ def export(
     """Convert a release to JSON or to an ONNX model. Spends nothing."""
     target = release.with_suffix(f".{to}") if output is None else output
     check_output(target, force, [release])
-    with busy("converting", quiet), warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoiseWarning)  # `show` prints these
+    with busy("converting", quiet):
         opened = opened_release(release)
         content = opened.to_onnx() if to == "onnx" else opened.to_json().encode("utf-8")
     with whole_file(target) as file:
@@ -298,8 +296,7 @@ def sample(
         raise InvalidParameterError(
             "Parquet needs pyarrow; run pip install 'eigenveil[files]', or give a .csv as --output."
         )
-    with busy("drawing synthetic rows", quiet), warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoiseWarning)  # `show` prints these
+    with busy("drawing synthetic rows", quiet):
         columns = opened_release(release).sample_table(rows)
     with whole_file(output) as file:
         if output.suffix == ".parquet":
