@@ -5,7 +5,7 @@ import glob
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -221,9 +221,7 @@ def schema(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", help="Schema file to write, or draft to continue (.yaml). Default: the name of the table."
-        ),
+        typer.Option("--output", "-o", help="Schema file to write (.yaml). Default: the name of the table."),
     ] = None,
     columns: Annotated[
         list[str] | None, typer.Option(metavar="A,B,C", help="Columns to declare. Default: all.")
@@ -248,18 +246,10 @@ def schema(
         return
     paths = expand(data)
     file = output or Path(f"{Path(paths[0]).name.strip('-').partition('.')[0] or 'table'}.yaml")
-    before = None if force else _draft_there(file)
-    check_output(file, force or before is not None, paths)
+    check_output(file, force, paths)
     written = text_format(delimiter, decimal, encoding)
     draft = draft_schema(read_from(paths, quiet), split_list(columns), **written)
-    done = f"Draft schema written to {file}."
-    if before is not None:
-        known = {column.name for column in before.columns}
-        new = tuple(column for column in draft.columns if column.name not in known)
-        draft = replace(before, columns=(*before.columns, *new))
-        done = f"Draft schema {file} continued: {len(new)} new column{'' if len(new) == 1 else 's'}."
-    if draft != before:
-        draft.save(file, overwrite=force or before is not None)
+    draft.save(file, overwrite=force)
     spelled = [word for key, value in written.items() for word in (f"--{key}", "tab" if value == "\t" else value)]
     files = [f"./{name}" if name.startswith("-") and name != STANDARD else name for name in data]  # no option
     goal = ["-k", "above-noise", "--epsilon", "1", "--standardize", "--schema", str(file)]
@@ -273,25 +263,10 @@ def schema(
             "which ranges and categories are public",
             "which value replaces missing values",
         ]
-        console.print(f"{done}\n\nCheck every column:", soft_wrap=True)
+        console.print(f"Draft schema written to {file}.\n\nCheck every column:", soft_wrap=True)
         for step in steps if draft.used else ["no column is a feature yet: declare at least one", *steps]:
             console.print(f"  - {step}", soft_wrap=True)
         console.print(f"\nThen change the first line to draft: false, and run:\n\n  {command}\n", soft_wrap=True)
-
-
-def _draft_there(file: Path) -> "Schema | None":
-    """Return the draft of an earlier run, which may have been edited."""
-    from ..tables.schema import Schema
-
-    if file.suffix not in _SUFFIXES or not file.is_file():
-        return None
-    try:
-        there = Schema.load(file)
-    except InvalidParameterError as error:
-        raise InvalidParameterError(
-            f"{str(error)[:-1]}; correct it, give another --output, or add --force to overwrite it."
-        ) from None
-    return there if there.draft else None
 
 
 def _fields(declared: "Schema") -> dict[str, Any]:
