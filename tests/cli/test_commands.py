@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from eigenveil import PrivacyLedger, PrivatePCA, __version__, load_release
 from eigenveil.cli import app, local, main, messages
 from eigenveil.cli.demo import COMPONENTS, EPSILON, tumours, without_privacy
-from eigenveil.cli.options import whole_file
 from eigenveil.errors import InvalidParameterError
 
 # The handler is set by hand: a shell may have started the tests with SIGINT ignored.
@@ -109,14 +108,6 @@ def test_what_the_demo_shows_is_no_luck():
     assert np.mean([control.above_noise_.all() for control in controls]) < 0.5
 
 
-def test_an_error_is_one_sentence_on_stderr():
-    command = [sys.executable, "-m", "eigenveil.cli", "pca", "nowhere.csv", "-k", "1", "--epsilon", "1"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr == "eigenveil: There is no file nowhere.csv; check the path.\n"
-
-
 def run_main(monkeypatch, capsys, *words):
     monkeypatch.setattr(sys, "argv", ["eigenveil", *map(str, words)])
     with pytest.raises(SystemExit) as end:
@@ -184,25 +175,9 @@ def test_ctrl_c_while_reading_leaves_nothing(tmp_path):
 
 
 def test_ctrl_c_while_writing_waits_for_what_was_paid_for(tmp_path, table):
-    ledger, output = (
-        PrivacyLedger.create(tmp_path / "study.ledger", epsilon=1.0, data_set="study"),
-        tmp_path / "out.npz",
-    )
-    words = (
-        "pca",
-        table,
-        "-k",
-        1,
-        "--epsilon",
-        1,
-        "--norm-bound",
-        1,
-        "--ledger",
-        ledger.path,
-        "--output",
-        output,
-        "-q",
-    )
+    ledger = PrivacyLedger.create(tmp_path / "study.ledger", epsilon=1.0, data_set="study")
+    output = tmp_path / "out.npz"
+    words = ("pca", table, "-k", 1, "--epsilon", 1, "--norm-bound", 1, "--ledger", ledger.path, "-o", output, "-q")
     with start(START + SLOW_SAVE + "main()", *words, stdin=subprocess.PIPE) as process:
         assert process.stdout.readline() == "saving\n"
         assert [path.name for path in tmp_path.glob(".*.part")]  # written, but not yet under its name
@@ -230,11 +205,6 @@ def test_it_asks_on_a_terminal(tmp_path, table):
     assert not (tmp_path / "out.npz").exists()
 
 
-def test_colour_is_for_terminals_only(table, tmp_path):
-    result = invoke("pca", table, "-k", 1, "--epsilon", 1, "--norm-bound", 1, "--output", tmp_path / "out.npz")
-    assert "\x1b" not in result.stdout + result.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -247,18 +217,6 @@ def test_completion(words, offered):
     environment = {"_EIGENVEIL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     result = CliRunner().invoke(app, [], env=environment, prog_name="eigenveil")
     assert result.output.split() == offered
-
-
-def test_a_file_appears_whole_or_not_at_all(tmp_path):
-    target = tmp_path / "file"
-    with pytest.raises(TypeError), whole_file(target) as file:
-        file.writelines([b"half", None])
-    assert list(tmp_path.iterdir()) == []
-    with whole_file(target) as file:
-        file.write(b"whole")
-    assert target.read_bytes() == b"whole"
-    with pytest.raises(InvalidParameterError), whole_file(tmp_path / "no" / "folder"):
-        pass
 
 
 def test_json_has_no_infinity(capsys):

@@ -14,17 +14,12 @@ from eigenveil.cli import app
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.local import Aggregate, LocalProtocol, encode_many
 from eigenveil.local.wire import to_line
-from helpers import assert_one_sentence
+from helpers import invoked
 
 
-def invoke(*words, fails=None):
-    result = CliRunner().invoke(app, ["local", *map(str, words)])
-    if fails is not None:
-        assert isinstance(result.exception, fails), result.output
-        assert_one_sentence(result.exception)
-        return ""
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.output
+def invoke(*words, **options):
+    result = invoked("local", *words, **options)
+    return result if isinstance(result, str) else result.output
 
 
 @pytest.fixture

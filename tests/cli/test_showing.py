@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
-from typer.testing import CliRunner
 
 from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, load_release, release
-from eigenveil.cli import app
 from eigenveil.display import with_error
-from eigenveil.errors import NoiseWarning
+from eigenveil.errors import InvalidParameterError, NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.releases.compare import compare
+from helpers import invoked
 from made_releases import drawn, quietly
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # noise is what this is about
@@ -144,9 +143,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def invoke(*words):
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.stdout
+    return invoked(*words).stdout
 
 
 FIT = ("table.csv", "--epsilon", 5, "--norm-bound", 1, "--force")
@@ -214,6 +211,24 @@ def test_fits_and_show_print_the_summary_of_the_release_and_its_file(folder):
 def test_a_subspace_says_why_nothing_has_an_error(folder):
     text = invoke("pca", *FIT, "-k", 1, "--no-center", "--mechanism", "ppca", "--accept-inexact")
     assert "Only directions were released, so there are no variances." in " ".join(text.split())
+
+
+def test_compare_tells_noise_from_difference(folder):
+    rows = np.loadtxt("table.csv", delimiter=",", skiprows=1)
+    turned = rows @ np.linalg.qr(np.arange(9).reshape(3, 3) ** 2.0)[0]
+    np.savetxt("other.csv", turned, delimiter=",", header="a,b,c", comments="", fmt="%.5f")
+    for name, table in (("one", "table.csv"), ("two", "table.csv"), ("other", "other.csv")):
+        invoke("pca", table, *FIT[1:], "-k", 1, "--output", f"{name}.npz")
+    told = json.loads(invoke("compare", "one.npz", "two.npz", "--json"))
+    assert told["affinity"] > 0.99
+    assert told["distance"] < 8  # three entries, each a difference of two draws of heavy tails
+    assert told["together"]["epsilon"] == 10.0
+    assert "in common" in invoke("compare", "one.npz", "two.npz")
+    told = json.loads(invoke("compare", "one.npz", "other.npz", "--json"))
+    assert told["affinity"] < 0.9
+    assert told["distance"] > 20
+    invoke("pca", *FIT, "-k", 1, "--columns", "a,b", "--output", "narrow.npz")
+    invoked("compare", "one.npz", "narrow.npz", fails=InvalidParameterError)
 
 
 def test_two_releases_are_as_near_as_noise_alone_would_bring_them(folder):
