@@ -165,37 +165,20 @@ def test_categories_are_one_hot_and_bounded_by_construction(folder):
     assert told["scale"] == [1 / 20, 1, 1]
 
 
-def test_center_standardize_pairs_and_relation(folder):
+def test_what_is_computed_from_the_rows_is_an_option(folder):
     told = json.loads(invoke("covariance", "people.csv", *NUMBERS, "--json").stdout)
     assert told["location"] == pytest.approx([40, 40000], rel=0.2)
     words = ("pca", "people.csv", "-k", 1, "--columns", "age,income", "--epsilon", 2, "--json", "--force")
-    ranges = ("--bounds", "age=20:60", "--bounds", "income=0:70000")
-    told = json.loads(invoke(*words, "--standardize", *ranges).stdout)
-    assert told["guarantee"]["epsilon"] == 2.0
+    told = json.loads(invoke(*words, "--standardize", "--bounds", "age=20:60", "--bounds", "income=0:70000").stdout)
     assert told["scale"][0] > 100 * told["scale"][1]
     assert np.abs(told["components"]) == pytest.approx(0.5**0.5, abs=0.01)
-    invoke(*words, "--standardize", "--epsilon", 0.5)  # so small that ranges would take more rows
-    assert load_release("release.npz").origin.row_rule.statistic == "kendall"
-    invoke(*words)
-    assert load_release("release.npz").origin.chosen_privately == ("bounds", "norm_bound")  # of so many rows
     Schema((Column("age", scale=1.0), Column("income", scale=1000.0))).save("sizes.yaml")
     sizes = ("--schema", "sizes.yaml", "-k", 1, "--epsilon", 2, "--json", "--force")
     told = json.loads(invoke("pca", "people.csv", *sizes, "--statistic", "spatial_sign").stdout)
     assert np.abs(told["components"]).min() > 0.5
     assert load_release("release.npz").origin.row_rule.statistic == "spatial_sign"
-    told = json.loads(invoke(*words, "--statistic", "kendall").stdout)
-    assert np.abs(told["components"]) == pytest.approx(0.5**0.5, abs=0.01)  # of any two correlated features
-    assert load_release("release.npz").origin.row_rule.statistic == "kendall"
     told = json.loads(invoke(*words, "--adjacency", "add_or_remove_one", "--delta", "1e-6").stdout)
     assert told["guarantee"]["adjacency"] == "add_or_remove_one"
-
-
-def test_a_missing_number_is_refused_or_filled(folder):
-    (folder / "holes.csv").write_text("a,b\n" + "1,\n2,3\n" * 20)
-    words = ("pca", "holes.csv", "-k", 1, "--norm-bound", 4, "--epsilon", 1)
-    assert "--missing" in invoke(*words, fails=InvalidDataError)
-    assert not (folder / "release.npz").exists()
-    invoke(*words, "--missing", 0)
 
 
 def test_ridge_from_rows_and_at_no_cost_from_a_release(folder):
@@ -229,22 +212,8 @@ def test_ridge_of_several_targets(folder):
     for command in (("ridge", "release.npz", *words[:4]), ("show", "release.npz")):
         shown = invoke(*command).stdout
         assert "Private regression of u, v" in shown
-    titles = [
-        table["title"] for table in json.loads(invoke("summary", "release.npz", "--format", "json").stdout)["tables"]
-    ]
-    assert titles == ["Coefficients of u", "Coefficients of v", "Fit"]
-    found = json.loads(invoke("summary", "release.npz", *words[:4], "--format", "json").stdout)
-    assert found["facts"]["Targets"] == "u, v"
     invoke("ridge", "release.npz", "--target", "u", "--target", "u", fails=InvalidParameterError)
     invoke("ridge", "wide.csv", "--target", "u", "--target", "u", *words[4:], fails=InvalidParameterError)
-
-
-def test_ridge_from_a_release_that_is_all_noise_tells_so(folder):
-    invoke("covariance", "people.npy", "--epsilon", 0.001, "--bounds", "0:70000", "--quiet")
-    assert (
-        "variance of the target"
-        in json.loads(invoke("ridge", "release.npz", "--target", 1, "--json").stdout)["warnings"][0]
-    )
 
 
 def test_ridge_refuses_before_it_spends(folder):
@@ -265,38 +234,17 @@ def test_ridge_refuses_before_it_spends(folder):
 @pytest.mark.parametrize(
     "words",
     [
-        ("--epsilon", 0),
-        ("--epsilon", 1, "--columns", "age,nowhere"),
         ("--epsilon", 1, "--columns", "age,name"),
         ("--epsilon", 1),  # sex and name are text
         ("--epsilon", 1, "--columns", "age,income", "--bounds", "age=20:60"),
-        ("--epsilon", 1, "--columns", "age", "--bounds", "20"),
-        ("--epsilon", 1, "--columns", "age", "--bounds", "a:b"),
-        ("--epsilon", 1, "--columns", "age", "--bounds", "income=0:1"),
         ("--epsilon", 1, "--columns", "sex", "--categories", "sex"),
-        ("--epsilon", 1, "--columns", "age", "--mechanism", "unheard_of"),
-        ("--epsilon", 1, "--columns", "age", "--mechanism", "none"),
-        ("--epsilon", 1, "--columns", "age", "--ledger", "nowhere.ledger"),
         ("--epsilon", 1, "--columns", "age", "--output", "no/such/folder.npz"),
-        ("--epsilon", 1, "--columns", "age", "--output", "people.csv"),
     ],
 )
 def test_refused_in_one_sentence_before_any_row_is_read(folder, words, monkeypatch):
     monkeypatch.setattr("eigenveil.tables.open.tracked_batches", None)
     invoke("pca", "people.csv", "-k", 1, *words, fails=EigenveilError)
     assert not (folder / "release.npz").exists()
-
-
-def test_a_paid_release_is_not_overwritten_by_accident(folder):
-    words = ("covariance", "people.csv", *NUMBERS)
-    invoke(*words)
-    before = (folder / "release.npz").read_bytes()
-    assert "--force" in invoke(*words, fails=InvalidParameterError)
-    assert (folder / "release.npz").read_bytes() == before
-    invoke(*words, "--force")
-    assert (folder / "release.npz").read_bytes() != before
-    invoke(*words, "--force", "--output", "./people.csv", fails=InvalidParameterError)
-    assert (folder / "people.csv").read_bytes().startswith(b"age,")
 
 
 def test_the_ledger_is_shown_checked_and_charged(folder):
@@ -341,13 +289,3 @@ def test_it_asks_where_somebody_can_answer(folder, monkeypatch, answer, spends):
     assert (folder / "release.npz").exists() == spends
     # --yes answers beforehand.
     assert "Spend it?" not in invoke(*words, "--yes", "--output", "yes.npz").stderr
-
-
-def test_noise_is_warned_of_in_one_line(folder):
-    (folder / "few.csv").write_text("a,b,c\n" + "1,0,0\n0,1,0\n0,0,1\n" * 5)
-    words = ("pca", "few.csv", "-k", 2, "--epsilon", 0.001, "--norm-bound", 1, "--mechanism", "laplace")
-    result = invoke(*words, "--json")
-    # Whether the noise looks like signal is a matter of chance: both outputs must say the same.
-    warned = json.loads(result.stdout)["warnings"]
-    assert result.stderr.count("eigenveil: warning: ") == len(warned) <= 1
-    assert "NoiseWarning" not in result.stderr

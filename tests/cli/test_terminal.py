@@ -138,7 +138,7 @@ def test_a_signal_to_encode_leaves_no_half_file(tmp_path, number):
 # Files of which nobody knows the end.
 
 
-@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table.npy", "table.jsonl", "table.parquet"])
+@pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
 def test_a_table_is_a_regular_file(tmp_path, name):
     os.mkfifo(tmp_path / name)
     result = command_result("covariance", tmp_path / name, "--epsilon", 1, "-o", tmp_path / "out.npz")
