@@ -82,8 +82,6 @@ def test_demo_for_machines(tmp_path):
     truth = told["captured_variance"]
     assert truth["not_private"] == pytest.approx([0.548, 0.800], abs=5e-4)
     assert all(0 < held <= best for held, best in zip(truth["private"], truth["not_private"], strict=True))
-    (tmp_path / "file").touch()
-    assert isinstance(invoke("demo", "--output", tmp_path / "file", code=1).exception, InvalidParameterError)
     refused_folder = tmp_path / "nothing"
     assert isinstance(invoke("demo", "-k", 11, "--output", refused_folder, code=1).exception, InvalidParameterError)
     assert not list(refused_folder.iterdir())
@@ -142,7 +140,6 @@ def test_the_text_of_an_unexpected_error_is_not_shown(monkeypatch, capsys):
     [
         (),
         ("pca",),
-        ("pca", "a.csv", "-k", "many"),
         ("unknown",),
         ("pca", "a.csv", "-k", 1, "--epsilon", 1, "--adjacency", "swap"),
         ("pca", "a.csv", "-k", 1, "--epsilon", 1, "--rows", "triples"),

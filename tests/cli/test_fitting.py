@@ -144,9 +144,8 @@ def test_parts_patterns_parquet_and_npy_are_one_table(folder):
     for number, data in enumerate((["people.csv"], ["part-?.csv"], ["part-1.csv", "part-2.csv"], ["people.parquet"])):
         told = json.loads(invoke("pca", *data, "-k", 1, *NUMBERS, "--json", "--output", f"{number}.npz").stdout)
         assert told["n_rows"] == ROWS
-    told = json.loads(
-        invoke("pca", "people.npy", "-k", 1, "--columns", "1", "--norm-bound", 7e4, "--epsilon", 1, "--json").stdout
-    )
+    words = ("pca", "people.npy", "-k", 1, "--columns", "1", "--norm-bound", 7e4, "--epsilon", 1, "--json")
+    told = json.loads(invoke(*words).stdout)
     assert told["feature_names"] is None
     assert expand(["part-*.csv", "people.npy"]) == ["part-1.csv", "part-2.csv", "people.npy"]
     invoke("pca", "no-*.csv", "-k", 1, "--epsilon", 1, fails=InvalidDataError)
@@ -185,7 +184,6 @@ def test_ridge_from_rows_and_at_no_cost_from_a_release(folder):
     words = ("--columns", "age", "--target", "income", "--bounds", "age=20:60", "--bounds", "income=0:70000")
     told = json.loads(invoke("ridge", "people.csv", *words, "--epsilon", 50, "--json").stdout)
     assert told["coefficients"]["age"] == pytest.approx(1000, rel=0.15)
-    assert told["guarantee"]["epsilon"] == 50.0
     assert "Private regression of income" in invoke("ridge", "release.npz", "--target", "income").stdout
     again = json.loads(invoke("ridge", "release.npz", "--target", "income", "--json").stdout)
     assert again["coefficients"] == told["coefficients"]

@@ -86,12 +86,7 @@ def test_ledger_errors(tmp_path):
 def test_the_printed_table_is_the_table_of_mechanisms():
     cards = {card["name"]: card for card in json.loads(invoke("mechanisms", "--json"))}
     assert list(cards) == list(MECHANISMS)
-    assert cards["gaussian"]["privacy"] == "(epsilon, delta)"
-    assert cards["matrix_laplace"]["privacy"] == "epsilon"
-    assert cards["none"]["privacy"] == "none"
-    assert cards["ppca"]["releases"] == "subspace"
     assert cards["ppca"]["numerics"] == "exact for one component, empirical for more"
-    assert cards["eigenvector_sampling"]["releases"] == "directions"
     printed = invoke("mechanisms")
     assert all(name in printed for name in MECHANISMS)
 

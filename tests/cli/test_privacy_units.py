@@ -105,24 +105,11 @@ def test_a_file_without_names_takes_the_position_of_the_persons(folder):
 
 
 def test_what_is_shown_on_the_way_counts_persons(folder):
-    told = invoke(
-        "pca",
-        "visits.csv",
-        "-k",
-        1,
-        "--epsilon",
-        5,
-        "--privacy-unit",
-        "patient",
-        "--unit-weight",
-        "by_rows",
-        "--dry-run",
-    )
+    words = ("pca", "visits.csv", "-k", 1, "--epsilon", 5, "--privacy-unit", "patient", "--dry-run")
+    told = invoke(*words, "--unit-weight", "by_rows")
     assert "differences" not in told.stderr  # pooled rows are not compared, however few the persons are
     assert f"{PATIENTS} privacy units" in told.stderr
-    planned = json.loads(
-        invoke("pca", "visits.csv", "-k", 1, "--epsilon", 5, "--privacy-unit", "patient", "--dry-run", "--json").stdout
-    )
+    planned = json.loads(invoke(*words, "--json").stdout)
     assert [route["statistic"] for route in planned["routes"]] == ["spatial_sign"]
     assert planned["n_rows"] == PATIENTS
     with pytest.raises(InvalidDataError, match="times the privacy units"):
