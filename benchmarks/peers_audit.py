@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from eigenveil.accounting.calibration import implied_epsilon
 from eigenveil.audit import Neighbours
-from eigenveil.cli.audit import VIOLATION_EXIT_CODE, audited, show
+from eigenveil.cli.mechanisms import VIOLATION_EXIT_CODE, audited, show
 from eigenveil.errors import EigenveilError, InvalidParameterError, integer_between, positive_number
 from eigenveil.sampling.bingham import _envelope_width
 

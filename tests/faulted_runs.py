@@ -15,7 +15,7 @@ import numpy as np
 
 from eigenveil import PrivacyLedger, RowBound, SecondMoments, load_release, release
 from eigenveil.cli import app
-from eigenveil.cli.options import run as run_command
+from eigenveil.cli.messages import run as run_command
 from eigenveil.errors import EigenveilError
 from eigenveil.federation import Round, SiteKeys, contribute
 from eigenveil.mechanisms import MECHANISMS

@@ -22,8 +22,8 @@ from eigenveil.audit.neighbours import (
     tied_neighbours,
 )
 from eigenveil.audit.subjects import guarantee_claims, mechanism_claims, names, subject_for
-from eigenveil.cli.audit import VIOLATION_EXIT_CODE
-from eigenveil.cli.audit import audit as audit_command
+from eigenveil.cli.mechanisms import VIOLATION_EXIT_CODE
+from eigenveil.cli.mechanisms import audit as audit_command
 from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism

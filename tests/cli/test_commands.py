@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -10,12 +9,11 @@ import sys
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from eigenveil import PrivacyLedger, PrivatePCA, __version__, load_release
-from eigenveil.cli import COMMANDS, app, commands, local, main, options
-from eigenveil.cli.demo import _COMPONENTS, _EPSILON, _tumours, _without_privacy
+from eigenveil.cli import app, local, main, messages
+from eigenveil.cli.demo import COMPONENTS, EPSILON, tumours, without_privacy
 from eigenveil.errors import InvalidParameterError
 
 # The handler is set by hand: a shell may have started the tests with SIGINT ignored.
@@ -47,44 +45,10 @@ def test_version():
     assert invoke("--version").output.strip() == f"eigenveil {__version__}"
 
 
-def loaded_by(code):
-    told = f"{code}; import sys; print(*{{name.split('.')[0] for name in sys.modules}}, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
-    return set(done.stderr.split())
-
-
 def test_help_waits_for_nothing_slow():
-    slow = {"sklearn", "scipy", "numpy", "pyarrow", "narwhals", "matplotlib"}
-    commands = loaded_by("import eigenveil.cli.commands")
-    assert not commands & slow
-    assert commands >= {"typer", "rich"}
-    overview = loaded_by("import sys; sys.argv = ['eigenveil', '--help']; from eigenveil.cli import main; main()")
-    assert not overview & (slow | {"typer", "rich"})
-
-
-def test_a_command_is_read_by_itself_and_a_shell_that_completes_words_knows_all(monkeypatch, capsys):
-    read = []
-    monkeypatch.setattr(commands, "app_with", lambda *names: read.append(names) or app)
-    for words in (["plan", "--help"], ["--version"]):
-        run_main(monkeypatch, capsys, *words)
-    assert read == [("plan",), tuple(COMMANDS)]
-    monkeypatch.setenv("_EIGENVEIL_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "eigenveil pl")
-    monkeypatch.setenv("COMP_CWORD", "1")
-    assert run_main(monkeypatch, capsys)[1].out.split() == ["plan"]
-
-
-@pytest.mark.parametrize("words", [[], ["-h"], ["--help"]])
-def test_the_overview_lists_every_command_in_its_own_words(words, monkeypatch, capsys):
-    code, printed = run_main(monkeypatch, capsys, *words)
-    assert code == (0 if words else 2)
-    told = " ".join(printed.out.split())
-    known = typer.main.get_command(app)
-    assert list(known.commands) == list(COMMANDS)
-    for name, command in known.commands.items():
-        assert " ".join(command.help.partition("\n\n")[0].split()) == COMMANDS[name]
-        assert f"{name} {COMMANDS[name]}" in told
-    assert all(option in told for parameter in known.params for option in parameter.opts)
+    code = "import eigenveil.cli, sys; print(*{name.split('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"sklearn", "scipy", "numpy", "pyarrow", "narwhals", "matplotlib"}
 
 
 @pytest.mark.usefixtures("noise_that_repeats")
@@ -118,8 +82,6 @@ def test_demo_for_machines(tmp_path):
     truth = told["captured_variance"]
     assert truth["not_private"] == pytest.approx([0.548, 0.800], abs=5e-4)
     assert all(0 < held <= best for held, best in zip(truth["private"], truth["not_private"], strict=True))
-    (tmp_path / "file").touch()
-    assert isinstance(invoke("demo", "--output", tmp_path / "file", code=1).exception, InvalidParameterError)
     refused_folder = tmp_path / "nothing"
     assert isinstance(invoke("demo", "-k", 11, "--output", refused_folder, code=1).exception, InvalidParameterError)
     assert not list(refused_folder.iterdir())
@@ -129,27 +91,19 @@ def test_demo_for_machines(tmp_path):
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 def test_what_the_demo_shows_is_no_luck():
     """What docs/reference/command_line.md says of many releases, by fresh noise; the least of 1,000 captured 0.775."""
-    names, rows = _tumours()
+    names, rows = tumours()
     held, above = [], []
     for _ in range(200):
-        pca = PrivatePCA(_COMPONENTS, epsilon=_EPSILON, standardize=True).fit(rows)
-        held.append(_without_privacy(rows, pca.components_)["held"][-1])
+        pca = PrivatePCA(COMPONENTS, epsilon=EPSILON, standardize=True).fit(rows)
+        held.append(without_privacy(rows, pca.components_)["held"][-1])
         above.append(pca.above_noise_.all())
     assert len(names) == 10
     assert np.mean(above) >= 0.98  # a true rate of 0.999 fails this with probability 3e-6
     assert np.mean(held) == pytest.approx(0.793, abs=0.004)
     assert np.quantile(held, 0.05) > 0.775
     # The control: at this epsilon a release is noise, and rises above it in 5 of 100 at most.
-    controls = [PrivatePCA(_COMPONENTS, epsilon=0.02, standardize=True).fit(rows) for _ in range(20)]
+    controls = [PrivatePCA(COMPONENTS, epsilon=0.02, standardize=True).fit(rows) for _ in range(20)]
     assert np.mean([control.above_noise_.all() for control in controls]) < 0.5
-
-
-def test_an_error_is_one_sentence_on_stderr():
-    command = [sys.executable, "-m", "eigenveil.cli", "pca", "nowhere.csv", "-k", "1", "--epsilon", "1"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr == "eigenveil: There is no file nowhere.csv; check the path.\n"
 
 
 def run_main(monkeypatch, capsys, *words):
@@ -169,12 +123,12 @@ def test_debug_shows_the_traceback(monkeypatch, capsys):
 
 
 def test_the_text_of_an_unexpected_error_is_not_shown(monkeypatch, capsys):
-    def fail():
+    def fail(**_):
         raise RuntimeError("a private value: 4711")
 
-    monkeypatch.setattr(options.Debug, "on", False)
+    monkeypatch.setattr(messages.Debug, "on", False)
     with pytest.raises(SystemExit) as end:
-        options.run(fail)
+        messages.run(fail)
     printed = capsys.readouterr().err
     assert end.value.code == 1
     assert "RuntimeError" in printed
@@ -186,7 +140,6 @@ def test_the_text_of_an_unexpected_error_is_not_shown(monkeypatch, capsys):
     [
         (),
         ("pca",),
-        ("pca", "a.csv", "-k", "many"),
         ("unknown",),
         ("pca", "a.csv", "-k", 1, "--epsilon", 1, "--adjacency", "swap"),
         ("pca", "a.csv", "-k", 1, "--epsilon", 1, "--rows", "triples"),
@@ -219,25 +172,9 @@ def test_ctrl_c_while_reading_leaves_nothing(tmp_path):
 
 
 def test_ctrl_c_while_writing_waits_for_what_was_paid_for(tmp_path, table):
-    ledger, output = (
-        PrivacyLedger.create(tmp_path / "study.ledger", epsilon=1.0, data_set="study"),
-        tmp_path / "out.npz",
-    )
-    words = (
-        "pca",
-        table,
-        "-k",
-        1,
-        "--epsilon",
-        1,
-        "--norm-bound",
-        1,
-        "--ledger",
-        ledger.path,
-        "--output",
-        output,
-        "-q",
-    )
+    ledger = PrivacyLedger.create(tmp_path / "study.ledger", epsilon=1.0, data_set="study")
+    output = tmp_path / "out.npz"
+    words = ("pca", table, "-k", 1, "--epsilon", 1, "--norm-bound", 1, "--ledger", ledger.path, "-o", output, "-q")
     with start(START + SLOW_SAVE + "main()", *words, stdin=subprocess.PIPE) as process:
         assert process.stdout.readline() == "saving\n"
         assert [path.name for path in tmp_path.glob(".*.part")]  # written, but not yet under its name
@@ -265,17 +202,12 @@ def test_it_asks_on_a_terminal(tmp_path, table):
     assert not (tmp_path / "out.npz").exists()
 
 
-def test_colour_is_for_terminals_only(table, tmp_path):
-    result = invoke("pca", table, "-k", 1, "--epsilon", 1, "--norm-bound", 1, "--output", tmp_path / "out.npz")
-    assert "\x1b" not in result.stdout + result.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("eigenveil pca --mechanism mat", ["matrix_laplace"]),
+        ("eigenveil pca --mech", ["--mechanism"]),
         ("eigenveil cov", ["covariance"]),
-        ("eigenveil local params --mechanism one", ["one_bit"]),
+        ("eigenveil pca t.csv --adjacency add", ["add_or_remove_one"]),
     ],
 )
 def test_completion(words, offered):
@@ -284,28 +216,9 @@ def test_completion(words, offered):
     assert result.output.split() == offered
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path):
-    target = tmp_path / "file"
-    with pytest.raises(TypeError), options.whole_file(target) as file:
-        file.writelines([b"half", None])
-    assert list(tmp_path.iterdir()) == []
-    with options.whole_file(target) as file:
-        file.write(b"whole")
-    assert target.read_bytes() == b"whole"
-    with pytest.raises(InvalidParameterError), options.whole_file(tmp_path / "no" / "folder"):
-        pass
-
-
 def test_json_has_no_infinity(capsys):
-    options.print_json({"a": [1.0, float("inf")], "b": (float("nan"),)})
+    messages.print_json({"a": [1.0, float("inf")], "b": (float("nan"),)})
     assert json.loads(capsys.readouterr().out) == {"a": [1.0, None], "b": [None]}
-
-
-def test_every_command_has_a_help_page():
-    listed = re.findall(r"^  ([a-z][a-z-]+)  ", invoke("--help").output, flags=re.MULTILINE)
-    assert {"demo", "pca", "covariance", "ridge", "plan", "mechanisms", "ledger", "local", "report"} <= set(listed)
-    for command in listed:
-        assert "Usage:" in invoke(command, "--help").output
 
 
 def test_encoding_rows_of_a_file_asks_too(tmp_path, table, monkeypatch):

@@ -2,25 +2,15 @@
 
 import json
 
-import pytest
-from typer.testing import CliRunner
-
 from eigenveil import Guarantee, PrivacyLedger
-from eigenveil.cli import app
 from eigenveil.errors import BudgetError, EigenveilError, InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
-from helpers import assert_one_sentence
+from helpers import command_result, invoked
 
 
-def invoke(*words, fails=None):
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    if fails is not None:
-        assert isinstance(result.exception, fails), result.output
-        assert result.exit_code == 1
-        assert_one_sentence(result.exception)
-        return ""
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.stdout
+def invoke(*words, **options):
+    result = invoked(*words, **options)
+    return result if isinstance(result, str) else result.stdout
 
 
 def test_a_ledger_from_making_to_history(tmp_path):
@@ -85,7 +75,7 @@ def test_ledger_errors(tmp_path):
     )
     words = ("ledger", "create", path, "--epsilon", 1)
     invoke(*words, "--data-set", " ", fails=InvalidParameterError)
-    assert CliRunner().invoke(app, list(map(str, words))).exit_code == 2  # no data set, no ledger
+    assert command_result(*words).exit_code == 2  # no data set, no ledger
     assert not path.exists()
     invoke("ledger", "create", path, "--data-set", "study", "--epsilon", 1)
     invoke("ledger", "create", path, "--data-set", "study", "--epsilon", 1, fails=InvalidParameterError)
@@ -96,12 +86,7 @@ def test_ledger_errors(tmp_path):
 def test_the_printed_table_is_the_table_of_mechanisms():
     cards = {card["name"]: card for card in json.loads(invoke("mechanisms", "--json"))}
     assert list(cards) == list(MECHANISMS)
-    assert cards["gaussian"]["privacy"] == "(epsilon, delta)"
-    assert cards["matrix_laplace"]["privacy"] == "epsilon"
-    assert cards["none"]["privacy"] == "none"
-    assert cards["ppca"]["releases"] == "subspace"
     assert cards["ppca"]["numerics"] == "exact for one component, empirical for more"
-    assert cards["eigenvector_sampling"]["releases"] == "directions"
     printed = invoke("mechanisms")
     assert all(name in printed for name in MECHANISMS)
 
@@ -112,20 +97,3 @@ def test_the_algorithms_of_the_papers_are_printed_with_their_calls():
     printed = invoke("mechanisms", "--papers")
     assert all(one["call"] in printed for one in published)
     assert "docs/reference/papers.md" in printed
-
-
-def test_a_new_mechanism_describes_itself(monkeypatch):
-    class Newcomer(MECHANISMS["matrix_laplace"]):
-        """Something new."""
-
-        name = "newcomer"
-        use_when = "something is new"
-
-    monkeypatch.setitem(MECHANISMS, "newcomer", Newcomer)
-    card = json.loads(invoke("mechanisms", "--json"))[-1]
-    assert (card["name"], card["use_when"]) == ("newcomer", "something is new")
-
-
-@pytest.mark.parametrize("command", ["create", "show", "history", "check"])
-def test_help(command):
-    assert "Folder of the ledger" in invoke("ledger", command, "--help")

@@ -10,21 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 from eigenveil import load_release
-from eigenveil.cli.local import local_app
+from eigenveil.cli import app
 from eigenveil.errors import InvalidDataError, InvalidParameterError
-from eigenveil.local import Aggregate, LocalProtocol, encode_many
+from eigenveil.local import LocalProtocol, encode_many
 from eigenveil.local.protocol import to_line
-from helpers import assert_one_sentence
+from helpers import invoked
 
 
-def invoke(*words, fails=None):
-    result = CliRunner().invoke(local_app, [str(word) for word in words])
-    if fails is not None:
-        assert isinstance(result.exception, fails), result.output
-        assert_one_sentence(result.exception)
-        return ""
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.output
+def invoke(*words, **options):
+    result = invoked("local", *words, **options)
+    return result if isinstance(result, str) else result.output
 
 
 @pytest.fixture
@@ -46,11 +41,6 @@ def test_params_shows_the_terms(tmp_path):
     assert "1-DP (pure)" in output
     assert "114" in output
     assert LocalProtocol.load(tmp_path / "p.json") == LocalProtocol(40, 1.0)
-    paper = invoke(
-        "params", "--features", 5, "--epsilon", 2, "--delta", 1e-4, "--mechanism", "gaussian_paper",
-        "--output", tmp_path / "q.json",
-    )  # fmt: skip
-    assert "Wang and Xu" in paper
     auto = ("params", "--features", 40, "--mechanism", "auto", "--force", "--output", tmp_path / "s.json")
     assert "one_bit, rank 8" in invoke(*auto, "--epsilon", 0.5)
     assert LocalProtocol.load(tmp_path / "s.json") == LocalProtocol(40, 0.5, mechanism="one_bit")
@@ -73,32 +63,19 @@ def test_files_all_the_way(tmp_path, protocol):
     assert "300 refused: repeated" in output
     invoke("aggregate", "--merge", totals, "--release", release, "--components", 2, "--force")
     assert load_release(release).components.shape == (2, 4)
+    invoke("aggregate", "--merge", totals, "--merge", totals, fails=InvalidDataError)
+    invoke("aggregate", "--merge", totals, "--totals", totals, fails=InvalidParameterError)
 
 
 def test_standard_streams(tmp_path, protocol):
     rows = rows_file(tmp_path, header="").read_bytes()
-    encoded = CliRunner().invoke(local_app, ["encode", str(protocol)], input=rows).stdout_bytes
+    encoded = CliRunner().invoke(app, ["local", "encode", str(protocol)], input=rows).stdout_bytes
     assert encoded.count(b"\n") == 300
     command = [sys.executable, "-m", "eigenveil.cli", "local", "aggregate", "--protocol", str(protocol)]
     done = subprocess.run(command, input=encoded + b"junk\n", capture_output=True, check=True)
     assert done.stdout == b""
     assert b"300 reports accepted" in done.stderr
     assert b"1 refused: malformed" in done.stderr
-
-
-def test_merging_shards(tmp_path, protocol):
-    saved = []
-    for shard in range(2):
-        reports, totals = tmp_path / f"{shard}.txt", tmp_path / f"{shard}.npz"
-        invoke("encode", protocol, rows_file(tmp_path, n=10), "--header", "--output", reports)
-        invoke("aggregate", reports, "--protocol", protocol, "--totals", totals)
-        saved.append(totals)
-    total = tmp_path / "total.npz"
-    output = invoke("aggregate", "--merge", saved[0], "--merge", saved[1], "--totals", total)
-    assert "20 reports accepted" in output
-    assert Aggregate.load(total).n_reports == 20
-    invoke("aggregate", "--merge", total, "--merge", saved[0], fails=InvalidDataError)
-    invoke("aggregate", "--merge", total, "--totals", total, fails=InvalidParameterError)
 
 
 def test_reports_in_a_parquet_file(tmp_path, protocol):
@@ -114,7 +91,7 @@ def test_one_sentence_for_what_goes_wrong(tmp_path, protocol):
     for content in (f"{secret},1,1\n", f"{secret},1,1,1\n1,1,1\n", f"a,b,c,d\n{secret},1,1\n"):
         path = tmp_path / "bad.csv"
         path.write_text(content)
-        result = CliRunner().invoke(local_app, ["encode", str(protocol), str(path)])
+        result = CliRunner().invoke(app, ["local", "encode", str(protocol), str(path)])
         assert isinstance(result.exception, InvalidDataError)
         assert secret not in str(result.exception)
     invoke("encode", protocol, tmp_path / "nowhere.csv", fails=InvalidDataError)

@@ -35,7 +35,7 @@ PCA = ("pca", *TABLE, "-k", 1, "--epsilon", 1)
 # What is typed, the exit code, and the words that must be in the error: first the option, then the fix.
 MISTAKES = {
     "unknown column": (("pca", "table.csv", "--columns", "a,rate", "-k", 1, "--epsilon", 1), 1, ["'rate'", "spelling"]),
-    "missing epsilon": (("pca", *TABLE, "-k", 1), 2, ["--epsilon", "is missing", "such as 1"]),
+    "missing epsilon": (("pca", *TABLE, "-k", 1), 2, ["Missing option", "--epsilon"]),
     "epsilon of 0": (("pca", *TABLE, "-k", 1, "--epsilon", 0), 1, ["--epsilon", "above 0"]),
     "negative epsilon": (("covariance", *TABLE, "--epsilon", -1), 1, ["--epsilon", "above 0"]),
     "delta of 1": ((*PCA, "--delta", 1), 1, ["--delta must", "1"]),

@@ -20,7 +20,7 @@ from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Requ
 from eigenveil.report import render_report
 from eigenveil.report.estimates import read_estimates
 from eigenveil.report.headline import fit_html
-from made_releases import NAMES, drawn, table
+from made_releases import drawn, table
 
 CENTRED = RowBound(8.0, constant=8.0)
 SIGNS = RowBound(6**0.5, statistic="kendall", comparisons=8)
@@ -171,23 +171,18 @@ def check_one(value, low, high, limits):
     assert high <= limits[1] + 1e-9
 
 
-def between(text: str, start: str, *ends: str) -> str:
-    part = text.partition(start)[2]
-    return part[: min([at for at in map(part.find, ends) if at >= 0], default=len(part))]
-
-
-def test_text_of_the_command_line(made):
-    release, path = made
-    result = CliRunner().invoke(app, ["show", str(path)], env={"COLUMNS": "200"})
-    assert result.exit_code == 0
-    found = check_text(result.stdout)
-    for match in re.finditer(r"R² (.*?), alpha", result.stdout):
-        check_text(match[1], SHARE)
-    check_text(between(result.stdout, "\n  Correlations", "Principal components", "± and (from"), CORRELATION)
-    for line in result.stdout.splitlines():
-        if any(re.match(rf"\W*{one}, {other}\W", line) for one in NAMES for other in NAMES):
-            check_text(line, CORRELATION)
-    assert found or release.explained_variance_interval is None
+def test_tables_of_the_summary(made):
+    found = 0
+    for part in made[0].summary().to_dict()["tables"]:
+        limits = CORRELATION if part["title"].startswith(("Correlations", "Loadings")) else ANY
+        for row in part["rows"]:
+            if row.get("noise_interval") is not None and None not in row["noise_interval"]:
+                check_one(row["estimate"], *row["noise_interval"], limits)
+                found += 1
+            if row.get("share_interval") is not None:
+                check_one(row["share"], *row["share_interval"], SHARE)
+                found += 1
+    assert found or made[0].explained_variance_interval is None
 
 
 COLUMNS = {"correlation": CORRELATION, "variance": SIZE, "standard deviation": SIZE}

@@ -56,7 +56,7 @@ def test_every_command_and_option_is_documented(path):
 
 
 def test_nothing_is_documented_that_is_not_there():
-    every = HELP | {"--install-completion", "--show-completion", "--version", "--debug", "--largest-file"}
+    every = HELP | {"--install-completion", "--show-completion", "--version", "--debug"}
     for command in commands().values():
         every |= options(command) | {name for parameter in command.params for name in parameter.secondary_opts}
     assert words(PAGE) <= every

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eigenveil import load_release
-from eigenveil.cli.local import local_app
+from eigenveil.cli import app
 from eigenveil.local import Aggregate, LocalProtocol, aggregate, encode
 from eigenveil.local.protocol import to_line
 
@@ -41,7 +41,7 @@ def run_command(line: str) -> str:
     """Run an `eigenveil local ...` command of the guide, in the current folder."""
     words = shlex.split(line)
     assert words[:2] == ["eigenveil", "local"]
-    result = CliRunner().invoke(local_app, words[2:])
+    result = CliRunner().invoke(app, words[1:])
     assert result.exit_code == 0, result.exception
     return result.output
 

@@ -100,16 +100,15 @@ def test_an_empty_file_lists_and_dates_are_read(tmp_path):
 # The command.
 
 
-def test_options_win_over_the_file_and_json_carries_every_fact(tmp_path):
+def test_json_carries_every_fact(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "study.ledger", epsilon=5.0, data_set="study")
     path = drawn("matrix_laplace", ledger=ledger).save(tmp_path / "a.npz")
     file = tmp_path / "statement.yaml"
-    file.write_text("purpose: from the file\nrecipients: the press\n", encoding="utf-8")
-    options = ["--statement", file, "--purpose", "from the option", "--approval", "ticket 7", "--ledger", ledger.path]
-    found = json.loads(invoked("report", path, *options, "--json").stdout)
+    file.write_text("purpose: teaching\nrecipients: the press\napproval: ticket 7\n", encoding="utf-8")
+    found = json.loads(invoked("report", path, "--statement", file, "--ledger", ledger.path, "--json").stdout)
     assert found["command"] == "report"
     assert found["statement"] == {
-        "purpose": "from the option",
+        "purpose": "teaching",
         "recipients": "the press",
         "responsible": None,
         "approval": "ticket 7",
@@ -119,7 +118,7 @@ def test_options_win_over_the_file_and_json_carries_every_fact(tmp_path):
     assert {name: found[name] for name in record} == json.loads(json.dumps(record))
     assert found["report"] == str(tmp_path / "a.html")
     page = words((tmp_path / "a.html").read_text(encoding="utf-8"))
-    for text in ("from the option", "the press", *found["assumptions"], *found["not_protected"]):
+    for text in ("teaching", "the press", *found["assumptions"], *found["not_protected"]):
         assert text in page
     assert found["privacy_unit"]["answer"] in page
     assert found["spending"]["text"] in page
@@ -129,6 +128,14 @@ def test_the_command_says_where_the_report_is(tmp_path):
     path = drawn().save(tmp_path / "a.npz")
     assert invoked("report", path).stdout == f"Report written to {tmp_path / 'a.html'}.\n"
     assert invoked("report", path, "--force", "--quiet").stdout == ""
+
+
+def test_the_purpose_is_the_intended_use_of_the_registry(tmp_path):
+    path = drawn().save(tmp_path / "a.npz")
+    (tmp_path / "statement.yaml").write_text("purpose: teaching\n", encoding="utf-8")
+    invoked("report", path, "--statement", tmp_path / "statement.yaml", "--registry", tmp_path / "r.yaml")
+    record = yaml.safe_load((tmp_path / "r.yaml").read_text(encoding="utf-8"))
+    assert record["deployment"]["basic"]["intended_use"] == "teaching"
 
 
 # Ranges and clipping bounds, and where they come from.

@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from eigenveil.cli import app
-from eigenveil.cli.options import engine_names
 from eigenveil.errors import EngineError, InvalidDataError, InvalidParameterError
 from eigenveil.moments import RowBound
 from eigenveil.tables.base import Engine, EngineSource, FileReader
@@ -170,7 +169,6 @@ def test_a_further_engine_reads_files(pile, tmp_path):
 
 
 def test_a_further_engine_is_an_option_of_commands(pile, tmp_path):
-    assert engine_names("pi") == ["pile"]
     path = str(write_csv(tmp_path / "rows.csv", ROWS))
     words = ["covariance", path, "--engine", "pile", "--epsilon", "1", "--norm-bound", "5", "--output"]
     told = CliRunner().invoke(app, [*words, str(tmp_path / "a.npz"), "--json"])

@@ -1,46 +1,67 @@
-"""All commands together. Modules load SciPy and the like when a command runs, so that help is fast."""
+"""All commands, in the order of the overview. SciPy and the like are loaded when a command runs, so help is fast."""
 
-from functools import cache
-from importlib import import_module
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
-from . import ABOUT
-from .messages import Command, Group
-from .options import Debug, LargestFile
-
-_MODULES = {
-    **dict.fromkeys(("pca", "sparse-pca", "covariance", "ridge"), "fitting"),
-    **dict.fromkeys(("show", "summary", "compare", "export", "sample", "report"), "show"),
-}
-"""Where a command is, unless its module has its name."""
+from . import demo, federation, fitting, ledger, local, mechanisms, plan, show, tables
+from .messages import Command, Debug, run
+from .terminal import HeldSignals, lasting_output
 
 
-@cache
-def app_with(*names: str) -> typer.Typer:
-    """Return the command line with these commands: typer reads the options of each, which takes longer than a fit."""
-    app = typer.Typer(
-        help=ABOUT,
-        cls=Group,
+def _group(about: str, *commands: Callable[..., Any]) -> typer.Typer:
+    group = typer.Typer(
+        help=about,
         rich_markup_mode=None,
         no_args_is_help=True,
-        add_completion=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(options)
-    for name in names:
-        module = import_module(f".{_MODULES.get(name, name)}", __package__)
-        group = getattr(module, f"{name}_app", None)
-        if group is None:
-            app.command(cls=Command)(getattr(module, name.replace("-", "_")))
-        else:
-            for registered in group.registered_commands:
-                registered.cls = Command
-            app.add_typer(group, name=name)
-    return app
+    for command in commands:
+        group.command(cls=Command)(command)
+    return group
+
+
+app = _group(
+    "Differentially private PCA, covariance, correlation and regression for tabular data.",
+    demo.demo,
+    tables.schema,
+    fitting.pca,
+    fitting.sparse_pca,
+    fitting.covariance,
+    fitting.ridge,
+    fitting.scores,
+    plan.plan,
+    show.show,
+    show.summary,
+    show.compare,
+    show.export,
+    show.sample,
+    show.report,
+    mechanisms.audit,
+    mechanisms.mechanisms,
+)
+app.add_typer(
+    _group("Track the privacy budget of a data set.", ledger.create, ledger.show, ledger.history, ledger.check),
+    name="ledger",
+)
+app.add_typer(
+    _group("Local differential privacy: encode rows, aggregate reports.", local.params, local.encode, local.aggregate),
+    name="local",
+)
+app.add_typer(
+    _group(
+        "One release from several data owners who do not share rows.",
+        federation.invite,
+        federation.join,
+        federation.close,
+        federation.contribute,
+        federation.combine,
+    ),
+    name="federation",
+)
 
 
 def _show_version(wanted: bool) -> None:
@@ -49,18 +70,21 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def options(
+@app.callback()
+def before_a_command(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error; it may quote private values.")
     ] = False,
-    largest_file: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="BYTES", help="Refuse larger release files. Default: 2 GiB."),
-    ] = None,
 ) -> None:
     """Differentially private PCA, covariance, correlation and regression for tabular data."""
     del version
-    Debug.on, LargestFile.limit = debug, largest_file
+    Debug.on = debug
+
+
+def main() -> None:
+    """Run the command line; docs/reference/command_line.md lists the exit codes."""
+    with lasting_output(), HeldSignals():
+        run(app)

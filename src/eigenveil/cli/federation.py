@@ -7,7 +7,8 @@ import typer
 
 from ..errors import InvalidParameterError
 from .fitting import Data, number_of_components
-from .messages import Group
+from .ledger import confirm, guarantee_fields, ledger_files, open_ledger
+from .messages import facts_table, note_console, output_console, print_json, print_table
 from .options import (
     Adjacency,
     AsJson,
@@ -23,47 +24,17 @@ from .options import (
     Weight,
     Yes,
     check_output,
-    facts_table,
-    note_console,
-    output_console,
-    print_json,
-    print_table,
-)
-from .spending import (
-    ask,
-    guarantee_fields,
-    in_words,
-    ledger_fields,
-    ledger_files,
-    ledger_in_words,
-    open_ledger,
-    somebody_answers,
 )
 from .tables import expand, open_declared, text_format
-from .terminal import busy, one_bar
+from .terminal import HeldSignals, busy, fit_progress
 
 if TYPE_CHECKING:
     from ..federation import Round
 
 
-federation_app = typer.Typer(
-    help="One release from several data owners who do not share rows.",
-    cls=Group,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-)
-
-
-def _mechanism_names(incomplete: str) -> list[str]:
-    from ..mechanisms.federated import FEDERATED_MECHANISMS
-
-    return [name for name in ("auto", *FEDERATED_MECHANISMS) if name.startswith(incomplete)]
-
-
 RoundFile = Annotated[Path, typer.Argument(metavar="ROUND", help="Closed round file (.json).")]
 
 
-@federation_app.command()
 def invite(
     output: Annotated[Path, typer.Option("--output", "-o", help="Draft round to write (.json).")],
     site: Annotated[list[str] | None, typer.Option(help="Public name of a site. Repeat it for every site.")] = None,
@@ -71,9 +42,7 @@ def invite(
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget ε that every site spends, such as 1.")] = None,
     delta: Delta = 0.0,
     adjacency: Adjacency = "replace_one",
-    mechanism: Annotated[
-        str, typer.Option(help="auto (default), gaussian or matrix_laplace.", autocompletion=_mechanism_names)
-    ] = "auto",
+    mechanism: Annotated[str, typer.Option(help="auto, gaussian or matrix_laplace.")] = "auto",
     components: Annotated[
         Any,
         typer.Option("--components", "-k", parser=number_of_components, metavar="K", help="As in `eigenveil pca`."),
@@ -82,7 +51,7 @@ def invite(
     standardize: Standardize = False,
     center: Center = True,
     unit_weight: Annotated[
-        Weight, typer.Option(help="With a privacy unit in the schema: equal (default) or by_rows.")
+        Weight, typer.Option(help="With a privacy unit in the schema: weight of the units.")
     ] = "equal",
     colluding: Annotated[int, typer.Option(help="Number of sites that may collude with the coordinator.")] = 1,
     quorum: Annotated[int | None, typer.Option(help="Least number of sites for a round. Default: all.")] = None,
@@ -132,7 +101,6 @@ def invite(
     _show(draft, output, as_json, quiet)
 
 
-@federation_app.command()
 def join(
     draft: Annotated[Path, typer.Argument(help="Draft round of the invitation (.json).")],
     site: Annotated[str, typer.Option(help="Name of this site.")],
@@ -141,7 +109,7 @@ def join(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make new keys for one round and add the public keys to the draft."""
+    """Make keys for one round and add the public ones to the draft."""
     from ..federation import Round, SiteKeys
 
     check_output(output, force, [key])
@@ -156,7 +124,6 @@ def join(
     )
 
 
-@federation_app.command()
 def close(
     drafts: Annotated[list[Path], typer.Argument(help="Drafts that the sites have joined.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Round file to write (.json).")],
@@ -164,7 +131,7 @@ def close(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Close a round with the sites that joined, and print its fingerprint."""
+    """Close a round with the sites that joined. Prints its fingerprint."""
     from ..federation import Round
 
     check_output(output, force, drafts)
@@ -174,7 +141,6 @@ def close(
     _show(agreed, output, as_json, quiet)
 
 
-@federation_app.command()
 def contribute(
     agreed: RoundFile,
     data: Data,
@@ -192,10 +158,9 @@ def contribute(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the contribution of this site: its sums with noise, masked and signed."""
+    """Write the noisy sums of this site, masked and signed."""
     from ..federation import Round, SiteKeys
     from ..federation import contribute as contributed
-    from .charging import signals_of
 
     paths = expand(data)
     check_output(output, force, [*paths, agreed, key, *ledger_files(ledger)])
@@ -210,19 +175,14 @@ def contribute(
     table = open_declared(paths, {"schema": joined.terms.schema}, written, engine, quiet)
     if book is not None:
         book.check(joined.guarantee())
-    accounts = None if book is None else ledger_fields(book, joined.guarantee())
-    facts = [("Privacy", in_words(joined.guarantee())), ("Ledger", ledger_in_words(accounts)), ("Output", str(output))]
-    print_table(note_console(quiet), "This will be spent:", facts_table(facts))
-    if not yes and somebody_answers():
-        ask()
-    with signals_of(book) as signals:
-        with one_bar(table.source, "adding noise", quiet) as source:
-            contributed(joined, key, source, output, ledger=book, overwrite=force)
+    confirm(joined.guarantee(), book, [], output, yes=yes, hidden=quiet)
+    with HeldSignals(book) as signals:
+        with fit_progress(table.source, quiet):
+            contributed(joined, key, table.source, output, ledger=book, overwrite=force)
         signals.written = output
     note_console(quiet).print(f"Contribution: {output} (it may be sent more than once)", soft_wrap=True)
 
 
-@federation_app.command()
 def combine(
     agreed: RoundFile,
     contributions: Annotated[list[Path], typer.Argument(help="Contribution files, one of each site.")],
@@ -231,7 +191,7 @@ def combine(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check and combine the contributions of all sites into one release. Spends nothing."""
+    """Combine the contributions of all sites into one release. Spends nothing."""
     from ..federation import Round
     from ..federation import combine as combined
 

@@ -13,52 +13,24 @@ import typer
 
 from ..errors import InvalidDataError, InvalidParameterError
 from ..files import open_regular
-from .messages import Group
-from .options import (
-    AsJson,
-    Force,
-    Quiet,
-    Yes,
-    check_output,
-    facts_table,
-    note_console,
-    output_console,
-    print_json,
-    print_table,
-    whole_file,
-)
-from .output import write_data
-from .spending import ask, guarantee_fields, in_words, somebody_answers
-from .terminal import busy, standard_input
+from .ledger import ask, guarantee_fields, somebody_answers
+from .messages import facts_table, note_console, output_console, print_json, print_table
+from .options import AsJson, Force, Quiet, Yes, check_output, whole_file
+from .terminal import busy, standard_input, write_data
 
-local_app = typer.Typer(
-    help="Local differential privacy: clients encode rows, a server aggregates reports.",
-    cls=Group,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-)
 _ROWS_AT_ONCE = 1000
 STANDARD = Path("-")
 
 
-def _mechanism_names(incomplete: str) -> list[str]:
-    from ..mechanisms.local import LOCAL_MECHANISMS
-
-    return [name for name in ("auto", *LOCAL_MECHANISMS) if name.startswith(incomplete)]
-
-
-@local_app.command()
 def params(
     features: Annotated[int, typer.Option(help="Number of features.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget ε of one report.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Protocol file to write (.json).")],
     delta: Annotated[float, typer.Option(help="Privacy budget δ of one report, for Gaussian mechanisms.")] = 0.0,
     norm_bound: Annotated[float, typer.Option(help="Public clipping bound on the norm of a row.")] = 1.0,
-    mechanism: Annotated[
-        str, typer.Option(help="auto, or a mechanism of docs/research/local.md.", autocompletion=_mechanism_names)
-    ] = "double_cap",
+    mechanism: Annotated[str, typer.Option(help="auto, or a mechanism of docs/research/local.md.")] = "double_cap",
     row_norms: Annotated[
-        Literal["any", "unit"], typer.Option(help="any (default), or unit, which scales every row to the bound.")
+        Literal["any", "unit"], typer.Option(help="any, or unit, which scales every row to the bound.")
     ] = "any",
     rank: Annotated[int | None, typer.Option(help="For one_bit: dimension of the public subspace.")] = None,
     purpose: Annotated[str, typer.Option(help="Public name of the collection.")] = "",
@@ -66,7 +38,7 @@ def params(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the public protocol of a collection, and show its guarantee and accuracy."""
+    """Write the public protocol of a collection. Shows its guarantee and accuracy."""
     from ..local.protocol import LocalProtocol, mechanism_of
 
     protocol = LocalProtocol(
@@ -113,7 +85,6 @@ def params(
     print_table(output_console(), f"Local protocol {protocol.fingerprint[:16]}", facts_table(facts))
 
 
-@local_app.command()
 def encode(
     protocol: Annotated[Path, typer.Argument(help="Protocol file.")],
     rows: Annotated[Path, typer.Argument(help="Rows as CSV; - is standard input.")] = STANDARD,
@@ -137,7 +108,9 @@ def encode(
     if output != STANDARD:
         check_output(output, force, [protocol, rows])
     if rows != STANDARD and not yes and somebody_answers():
-        note_console().print(f"Privacy of every row: {in_words(agreed.guarantee())}", soft_wrap=True)
+        guarantee = agreed.guarantee()
+        weakness = "" if guarantee.weakness is None else f". Warning: {guarantee.weakness}"
+        note_console().print(f"Privacy of every row: {guarantee}{weakness}", soft_wrap=True)
         ask()
     waiting = busy("encoding rows", STANDARD in (rows, output))
     with _text_rows(rows, header) as source, _sink(output) as write, waiting:
@@ -145,7 +118,6 @@ def encode(
             write(b"".join(to_line(report) for report in encode_many(agreed, np.array(block))))
 
 
-@local_app.command()
 def aggregate(
     reports: Annotated[
         list[Path] | None, typer.Argument(help="Files of reports: lines, or Parquet. Default: standard input.")
@@ -188,8 +160,7 @@ def aggregate(
     options: dict[str, Any] = {"column": column, "earlier": earlier, "refuse_seeded": refuse_seeded}
     # Merging alone reads no reports; without it, standard input is meant.
     if reports == [STANDARD] or not (reports or merge):
-        with standard_input() as stream:
-            found = aggregated(agreed, stream, **options)
+        found = aggregated(agreed, standard_input(), **options)
     else:
         with busy("adding up reports", quiet or as_json):
             found = aggregated(agreed, reports or [], **options)
@@ -217,10 +188,9 @@ def aggregate(
 def _text_rows(path: Path, header: bool) -> Iterator[Iterator[list[float]]]:
     try:
         if path == STANDARD:
-            with standard_input() as stream:
-                text = TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-                yield _numbers(csv.reader(text), header)
-                text.detach()  # it would be closed with the text
+            text = TextIOWrapper(standard_input(), encoding="utf-8-sig", newline="")
+            yield _numbers(csv.reader(text), header)
+            text.detach()  # it would be closed with the text
             return
         with TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file:
             yield _numbers(csv.reader(file), header)

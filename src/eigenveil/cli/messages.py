@@ -1,159 +1,93 @@
-"""Help, warnings and errors of a command: plain text, in the words of the command's own options."""
+"""What a command prints: results as tables and JSON, and warnings and errors in the words of its own options."""
 
+import json
+import math
 import re
 import shlex
-import textwrap
+import sys
+import traceback
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+from typer.core import TyperCommand
 
 from ..errors import EigenveilError, NoiseWarning, PrivacyWarning, ReleaseFileWarning
-from . import help_width, two_columns
-from .options import note_console, visible
+from .terminal import BROKEN_PIPE, INTERRUPTED, TERMINATED, say, untold_failure, visible
 
-# Help.
+REFUSED = 1
+"""Exit code of an error, beside 0 (done), 2 (wrong usage, from typer) and 3 (an audit found a violation)."""
 
-_FEW_OPTIONS = 9  # which are not grouped
-
-_GROUPS = {
-    "Privacy": "epsilon delta adjacency mechanism privacy_unit unit_weight stages ledger accept_inexact",
-    "Bounds": "norm_bound bounds",
-    "Table": "schema columns categories missing delimiter decimal encoding engine",
-    "Output": "output plot force yes dry_run as_json json quiet help",
-}
-_PLACE = {name: place for place, name in enumerate(" ".join(_GROUPS.values()).split(), 1)}
-_GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names.split()}
-_VALUES = {
-    **dict.fromkeys(("epsilon", "delta", "norm_bound", "missing", "penalty", "alpha", "energy"), "NUMBER"),
-    **dict.fromkeys(("at_delta", "confidence", "target_loss"), "NUMBER"),
-    **dict.fromkeys(("rows", "features", "repeats", "draws", "workers", "rank", "colluding"), "N"),
-    **dict.fromkeys(("quorum", "bins"), "N"),
-    **dict.fromkeys(("output", "schema", "plot", "registry", "scores", "protocol", "release"), "FILE"),
-    **dict.fromkeys(("totals", "merge"), "FILE"),
-    **dict.fromkeys(("key", "again", "statement"), "FILE"),
-    **dict.fromkeys(("ledger",), "FOLDER"),
-    **dict.fromkeys(("target", "groups", "privacy_unit"), "COLUMN"),
-    **dict.fromkeys(("title", "purpose", "fingerprint", "recipients", "responsible", "approval"), "TEXT"),
-    **dict.fromkeys(("delimiter", "decimal"), "SIGN"),
-    "components": "K",
-    "deadline": "TIME",
-}
-"""The word for the value of an option, by its parameter; NAME for all others."""
+# Results.
 
 
-def _argument(parameter: Any) -> str:
-    name = f"{parameter.metavar or str(parameter.name).upper()}{'' if parameter.nargs == 1 else '...'}"
-    return name if parameter.required else f"[{name}]"
+def output_console() -> Console:
+    """Return the console for results: stdout, coloured on a terminal only."""
+    return _console(sys.stdout.isatty())
 
 
-def _option(parameter: Any) -> str:
-    names = ", ".join(sorted(parameter.opts, key=len))
-    if parameter.secondary_opts:
-        names = f"{names} / {', '.join(parameter.secondary_opts)}"
-    if parameter.is_flag:
-        return names
-    return f"{names} {parameter.metavar or _VALUES.get(str(parameter.name), 'NAME')}"
+def note_console(quiet: bool = False) -> Console:
+    """Return the console for everything but results: stderr."""
+    return _console(sys.stderr.isatty(), stderr=True, quiet=quiet)
 
 
-def _sentence(parameter: Any) -> str:
-    text, default = parameter.help or "", parameter.default
-    if parameter.required:
-        return f"{text} Required." if parameter.param_type_name == "option" else text
-    # A flag that is off, and what is left out, need no default; a sentence may state it itself.
-    if default is None or isinstance(default, bool | list | tuple) or default == "" or "default" in text.lower():
-        return text
-    shown = f"{default:g}" if isinstance(default, float) else str(default)
-    return f"{text} Default: {shown}{'' if isinstance(default, PurePath) else '.'}"
+class _VisibleConsole(Console):
+    """A console in which every text is `visible`; colours and bars are its own."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
 
 
-def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    parameters = [one for one in command.get_params(ctx) if not getattr(one, "hidden", False)]
-    arguments = [one for one in parameters if one.param_type_name == "argument"]
-    options = [one for one in parameters if one.param_type_name == "option"]
-    yield "Arguments", [(_argument(one), _sentence(one)) for one in arguments]
-    yield "Commands", [(name, (one.help or "").partition("\n\n")[0]) for name, one in _commands(command).items()]
-    few = len(options) <= _FEW_OPTIONS
-    for group in ("Options", *_GROUPS):
-        here = [one for one in options if (few and group == "Options") or (not few and _group(one) == group)]
-        here.sort(key=lambda one: _PLACE.get(str(one.name), 0))
-        yield group, [(_option(one), _sentence(one)) for one in here]
+def _console(terminal: bool, **options: Any) -> Console:
+    # Names of files and columns are not markup, and a pipe has no width of its own.
+    return _VisibleConsole(width=None if terminal else 100, markup=False, highlight=False, emoji=False, **options)
 
 
-def _group(parameter: Any) -> str:
-    return _GROUP_OF.get(str(parameter.name), "Options")
+def new_table(*headings: str, left: int = 1) -> Grid:
+    """Return a table without frames; so many columns are aligned left, the others right."""
+    grid = Grid(header_style="bold", show_header=bool(headings), box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for position, heading in enumerate(headings):
+        grid.add_column(heading, justify="left" if position < left else "right")
+    return grid
 
 
-def _commands(command: Any) -> dict[str, Any]:
-    return dict(getattr(command, "commands", {}))
+def print_table(console: Console, title: str, grid: Grid) -> None:
+    """Print a table below its title."""
+    console.print(title, style="bold", soft_wrap=True)
+    console.print(grid)
 
 
-class _PlainHelp:
-    """Help as plain text: no frame, no type names, options in groups, each with one sentence."""
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return what stands behind the name of the command in its usage."""
-        arguments = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]  # type: ignore[attr-defined]
-        return ["[OPTIONS]", *map(_argument, arguments), *(["COMMAND ..."] if _commands(self) else [])]
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help page."""
-        width = help_width()
-        usage = " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)])
-        about = " ".join((self.help or "").split())  # type: ignore[attr-defined]
-        lines = [*textwrap.wrap(f"Usage: {usage}", width, subsequent_indent=" " * 7), ""]
-        lines += textwrap.wrap(about, width, break_on_hyphens=False)
-        for title, entries in _sections(self, ctx):
-            if entries:
-                lines += ["", f"{title}:", *two_columns(entries, width)]
-        formatter.write("\n".join([*lines, ""]))
+def facts_table(facts: Iterable[tuple[str, str]]) -> Grid:
+    """Return a table of facts with their headings."""
+    grid = new_table()
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for heading, text in facts:
+        grid.add_row(f"{heading}:" if heading else "", text)
+    return grid
 
 
-# Warnings.
-
-_OURS = (NoiseWarning, PrivacyWarning, ReleaseFileWarning)
-
-
-@dataclass
-class _Running:
-    """The command that runs: its options by the names of their parameters, and the warnings that it has heard."""
-
-    options: Mapping[str, str] = field(default_factory=dict)
-    quiet: bool = False
-    heard: list[warnings.WarningMessage] = field(default_factory=list)
-    shown: list[str] = field(default_factory=list)
+def print_json(value: Any) -> None:
+    """Write a JSON text to stdout; arrays are lists, and infinity and NaN, which JSON lacks, are null."""
+    typer.echo(json.dumps(_plain(value), indent=2, allow_nan=False))
 
 
-_running: ContextVar[_Running] = ContextVar("running", default=_Running())  # noqa: B039 - it hears nothing
+def _plain(value: Any) -> Any:
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def shown_warnings() -> list[str]:
-    """Show the warnings that the running command has not shown yet, a line of stderr each, and return all of them."""
-    running = _running.get()
-    for one in running.heard:
-        text = in_own_options(" ".join(str(one.message).split()))
-        if text not in running.shown:
-            running.shown.append(text)
-            note_console(running.quiet).print(f"eigenveil: warning: {text}", soft_wrap=True)
-    return list(running.shown)
-
-
-@contextmanager
-def _heard_warnings() -> Iterator[list[warnings.WarningMessage]]:
-    """Record the warnings of eigenveil. Those of other packages are dropped: they could quote a cell."""
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("ignore")
-        for kind in _OURS:
-            warnings.simplefilter("always", kind)
-        yield heard
-
-
-# Errors.
+# Warnings and errors.
 
 _PHRASES = {
     "encode it,": "encode it with --categories,",
@@ -212,47 +146,95 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
     return _NAME.sub(lambda found: option(found[0]) or found[0], _ARGUMENT.sub(argument, text))
 
 
+@dataclass
+class _Running:
+    """The running command: its options by the names of their parameters, and the warnings that it has printed."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    quiet: bool = False
+    warned: list[str] = field(default_factory=list)
+
+
+_running: ContextVar[_Running] = ContextVar("running", default=_Running())  # noqa: B039 - it prints no warnings
+
+
 def in_own_options(text: str) -> str:
-    """Return a sentence with the options of the command that runs."""
+    """Return a sentence with the options of the running command."""
     return in_options(text, _running.get().options)
 
 
-def _explain(error: Any) -> None:
-    """Let an error about what was typed say what to give; it is typer's, and quotes what was typed."""
-    missing = getattr(error, "param", None)
-    if type(error).__name__ == "MissingParameter" and missing is not None:
-        named = _option(missing) if missing.param_type_name == "option" else _argument(missing)
-        text = f"{named.rpartition(', ')[2]} is missing. {missing.help or ''}".strip()
-        vars(error)["format_message"] = lambda: text
-    elif isinstance(getattr(error, "message", None), str):
-        vars(error)["message"] = visible(vars(error)["message"])
+def printed_warnings() -> list[str]:
+    """Return the warnings that the running command has printed."""
+    return list(_running.get().warned)
 
 
-class Command(_PlainHelp, TyperCommand):
-    """A command with plain help; its errors and warnings name its own options, and a warning is one line of stderr."""
+def _print_warning(message: Warning | str, *_: Any) -> None:
+    """Print a warning once, as a line of stderr."""
+    running = _running.get()
+    text = in_own_options(" ".join(str(message).split()))
+    if text not in running.warned:
+        running.warned.append(text)
+        note_console(running.quiet).print(f"eigenveil: warning: {text}", soft_wrap=True)
 
-    def make_context(self, *words: Any, **options: Any) -> Any:
-        """Read what was typed."""
-        try:
-            return super().make_context(*words, **options)
-        except Exception as error:
-            _explain(error)
-            raise
+
+class Command(TyperCommand):
+    """A command whose errors and warnings name its own options; a warning is one line of stderr."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
+        """Run the command. Warnings of other packages are dropped: they could quote a cell."""
         options = {str(one.name): max(one.opts, key=len) for one in self.params if one.param_type_name == "option"}
-        with _heard_warnings() as heard:
-            before = _running.set(_Running(options, bool(ctx.params.get("quiet")), heard))
-            try:
+        before = _running.set(_Running(options, bool(ctx.params.get("quiet"))))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for kind in (NoiseWarning, PrivacyWarning, ReleaseFileWarning):
+                    warnings.simplefilter("always", kind)
+                warnings.showwarning = _print_warning  # type: ignore[assignment]
                 return super().invoke(ctx)
-            except EigenveilError as error:  # its text is changed in place, so that no second error holds it
-                error.args = (in_own_options(str(error)), *error.args[1:])
-                raise
-            finally:
-                shown_warnings()
-                _running.reset(before)
+        except EigenveilError as error:  # its text is changed in place, so that no second error holds it
+            error.args = (in_own_options(str(error)), *error.args[1:])
+            raise
+        finally:
+            _running.reset(before)
 
 
-class Group(_PlainHelp, TyperGroup):
-    """A group of commands with plain help."""
+class Debug:
+    """Whether `--debug` was given; set once, by the options before the command."""
+
+    on = False
+
+
+def run(app: Callable[..., Any]) -> None:
+    """Run the command line: an error of ours is one sentence on stderr and exit code 1, a signal has its own."""
+    wrong_usage: Any = typer.BadParameter.__base__  # which typer does not export
+    try:
+        code = app(prog_name="eigenveil", standalone_mode=False) or 0
+    except SystemExit as end:
+        code = end.code
+    except wrong_usage as error:
+        error.message = visible(error.message)
+        error.show()
+        code = error.exit_code
+    except EigenveilError as error:
+        error.__cause__ = error.__context__ = None  # --debug must not show what another library said about a cell
+        _stop(f"eigenveil: {error}", REFUSED)
+    except MemoryError:
+        _stop("eigenveil: not enough memory; use fewer columns or smaller files.", REFUSED)
+    except Exception as error:
+        # Its text is not shown: it comes from a library, and may quote private values.
+        name = type(error).__name__
+        _stop(f"eigenveil: unexpected {name}; run `eigenveil --debug ...` on public data to see where.", REFUSED)
+    if code in (INTERRUPTED, TERMINATED):  # typer has made an exit of Ctrl-C
+        _stop("eigenveil: interrupted; no half-written file is left, and what a ledger has recorded stays spent.", code)
+    # A command fails whose result could not be printed, unless it has spent budget and named its file.
+    failure = None if code else untold_failure()
+    if failure is not None and failure != BROKEN_PIPE:  # `| head` ends a command without a message
+        _stop(f"eigenveil: the result could not be printed on standard output: {failure}.", REFUSED)
+    raise SystemExit(code if failure is None else REFUSED)
+
+
+def _stop(sentence: str, code: int) -> None:
+    if Debug.on and sys.exception() is not None:
+        say(traceback.format_exc())
+    say(sentence)
+    raise SystemExit(code) from None

@@ -1,44 +1,24 @@
-"""What the commands share: options, tables, JSON, files written whole, and errors as one sentence."""
+"""What the commands share: options, and the files that they write."""
 
 import functools
 import inspect
-import json
-import math
 import os
-import sys
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
-from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, BinaryIO, Literal, TypeVar, get_type_hints
 
 import typer
-from rich.console import Console
-from rich.table import Table as Grid
-from rich.text import Text
 
-from ..display import NOT_DETERMINED, angle_in_words, around, holds_zero, marked, with_error
-from ..errors import EigenveilError, InvalidParameterError
+from ..errors import InvalidParameterError
 from ..files import check_replaceable
 from ..files import whole_file as written_whole
-from ..limits import CORRELATION, SHARE, SIZE
-from .output import BROKEN_PIPE, untold_failure
-
-if TYPE_CHECKING:
-    from ..releases.record import Release
-
-
-REFUSED, INTERRUPTED, TERMINATED = 1, 130, 143
-"""Exit codes beside 0 (done), 2 (wrong usage, from typer) and 3 (an audit found a violation)."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else there.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 AdjacencyName = Literal["replace_one", "add_or_remove_one"]
-Adjacency = Annotated[
-    AdjacencyName, typer.Option(help="Neighbouring data sets: replace_one (default) or add_or_remove_one.")
-]
+Adjacency = Annotated[AdjacencyName, typer.Option(help="How neighbouring data sets differ.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget ε to spend, such as 1.")]
 Delta = Annotated[float, typer.Option(help="Privacy budget δ to spend; 0 is pure differential privacy.")]
@@ -46,72 +26,13 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spendi
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be spent, and stop.")]
 Statistic = Annotated[
     Literal["auto", "clipped", "normalized", "spatial_sign", "kendall"],
-    typer.Option(help="What is computed from the rows: auto (default), clipped, normalized, spatial_sign or kendall."),
+    typer.Option(help="What is computed from the rows."),
 ]
 Standardize = Annotated[bool, typer.Option("--standardize", help="Use the correlation matrix.")]
-Center = Annotated[
-    bool, typer.Option("--center/--no-center", help="Centre at the mean (default), or use second moments.")
-]
+Center = Annotated[bool, typer.Option("--center/--no-center", help="Centre at the mean, or use second moments.")]
 Stages = Annotated[
-    str, typer.Option(help="1: one pass; 2: a pilot estimate, then a second pass; auto (default): where that helps.")
+    str, typer.Option(help="1: one pass; 2: a pilot estimate, then a second pass; auto: where that helps.")
 ]
-
-_INTERRUPTED_SENTENCE = (
-    "eigenveil: interrupted; no half-written file is left, and what a ledger has recorded stays spent."
-)
-
-
-def output_console() -> Console:
-    """Return the console for results: stdout, coloured on a terminal only."""
-    return _console(sys.stdout.isatty())
-
-
-def note_console(quiet: bool = False) -> Console:
-    """Return the console for everything but results: stderr."""
-    return _console(sys.stderr.isatty(), stderr=True, quiet=quiet)
-
-
-def visible(text: str) -> str:
-    r"""Return a text with escapes in place of control characters and other characters that cannot be printed.
-
-    Names of files, columns and data sets come from others, and a terminal obeys control characters.
-
-    Examples
-    --------
-    >>> print(visible("age\x1b[2J"))
-    age\x1b[2J
-    """
-    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
-
-
-def say(text: str, *, err: bool = True) -> None:
-    """Print a text without control characters; on stderr by default."""
-    typer.echo(visible(text), err=err)
-
-
-class _VisibleConsole(Console):
-    """A console in which every text is `visible`; colours and bars are its own."""
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(visible(text), **options)
-
-
-def _console(terminal: bool, **options: Any) -> Console:
-    # Names of files and columns are not markup, and a pipe has no width of its own.
-    return _VisibleConsole(width=None if terminal else 100, markup=False, highlight=False, emoji=False, **options)
-
-
-def print_json(value: Any) -> None:
-    """Write a JSON text to stdout; JSON has no infinity and no NaN, so they become null."""
-    typer.echo(json.dumps(_finite(value), indent=2, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager
@@ -138,336 +59,13 @@ def check_output(path: Path, force: bool, inputs: Sequence[str | Path] = (), opt
         raise InvalidParameterError(f"{path} cannot be written; give another {option}.")
 
 
-class Debug:
-    """Whether `--debug` was given; set once, by the options before the command."""
-
-    on = False
-
-
-class LargestFile:
-    """The size limit of release files, by `--largest-file`; None is the default of `load_release`."""
-
-    limit: int | None = None
-
-    @classmethod
-    def given(cls) -> dict[str, int]:
-        """Return the limit as an argument of `load_release`."""
-        return {} if cls.limit is None else {"max_bytes": cls.limit}
-
-
-def opened_release(path: str | Path) -> "Release":
-    """Read a release file up to the size that `--largest-file` allows."""
-    from ..releases.record import load_release
-
-    return load_release(path, **LargestFile.given())
-
-
-def run(app: Callable[[], Any]) -> None:
-    """Run the command line: an error of ours is one sentence on stderr and exit code 1, a signal has its own."""
-    try:
-        app()
-    except KeyboardInterrupt:
-        _stop(_INTERRUPTED_SENTENCE, INTERRUPTED)
-    except SystemExit as end:  # typer has made an exit of the interrupt
-        if end.code in (INTERRUPTED, TERMINATED):
-            _stop(_INTERRUPTED_SENTENCE, int(end.code))
-        _check_shown(end)
-        raise
-    except EigenveilError as error:
-        error.__cause__ = error.__context__ = None  # --debug must not show what another library said about a cell
-        _stop(f"eigenveil: {error}", REFUSED)
-    except MemoryError:
-        _stop("eigenveil: not enough memory; use fewer columns or smaller files.", REFUSED)
-    except Exception as error:
-        # Its text is not shown: it comes from a library, and may quote private values.
-        name = type(error).__name__
-        _stop(f"eigenveil: unexpected {name}; run `eigenveil --debug ...` on public data to see where.", REFUSED)
-
-
-def _check_shown(end: SystemExit) -> None:
-    """Let a command fail whose result could not be printed, unless it has spent budget and named its file."""
-    failure = None if end.code else untold_failure()
-    if failure == BROKEN_PIPE:  # as `| head` ends it, which needs no message
-        raise SystemExit(REFUSED) from None
-    if failure is not None:
-        _stop(f"eigenveil: the result could not be printed on standard output: {failure}.", REFUSED)
-
-
-def _stop(sentence: str, code: int) -> None:
-    if Debug.on:
-        say(traceback.format_exc())
-    say(sentence)
-    raise SystemExit(code) from None
-
-
-ESTIMATE = "private estimate ± 95 %"
-NOISE = "not distinguishable from noise"
-_SHOWN_FEATURES = 20
-_SHOWN_PAIRS = 10
-_SHOWN_LOADINGS = 3
-_WIDE = 4.0  # percentage points: a wider interval needs no decimals
-
-
-# For --json, by the names of the attributes.
-
-
-def component_fields(release: "Release") -> dict[str, Any]:
-    """Return components with their variances, and the intervals of these; null where there are none."""
-    errors = release.spectrum.loading_errors()
-    values = {
-        "components": release.components,
-        "explained_variance": release.explained_variance,
-        "explained_variance_interval": release.explained_variance_interval,
-        "explained_variance_interval_kind": release.spectrum.explained_variance_interval_kind,
-        "explained_variance_ratio": release.explained_variance_ratio,
-        "explained_variance_ratio_interval": release.spectrum.explained_variance_ratio_interval,
-        "captured_variance": release.spectrum.captured_variance,
-        "captured_variance_interval": release.spectrum.captured_variance_interval,
-        "captured_variance_ratio": release.spectrum.captured_variance_ratio,
-        "captured_variance_ratio_interval": release.spectrum.captured_variance_ratio_interval,
-        "above_noise": release.above_noise,
-        "noise_edges": None if release.spectrum.noise_test is None else release.spectrum.noise_test.edges,
-        "loading_errors": None if errors is None else {name: plain(value) for name, value in vars(errors).items()},
-        "mean": release.mean,
-        "location_interval": release.intervals.mean(),
-        "interval_of": None if release.intervals.unavailable else release.intervals.about,
-        "no_interval": release.intervals.unavailable,
-    }
-    return {name: plain(value) for name, value in values.items()}
-
-
-def covariance_fields(release: "Release") -> dict[str, Any]:
-    """Return the matrix and the location with the intervals of all entries; null where there are none."""
-    values = {
-        "covariance": release.covariance,
-        "entry_interval": release.intervals.covariance(),
-        "correlation": release.correlation,
-        "correlation_interval": release.intervals.correlation(),
-        "location": release.mean,
-        "location_interval": release.intervals.mean(),
-        "features_below_noise": release.spectrum.features_below_noise,
-        "interval_of": None if release.intervals.unavailable else release.intervals.about,
-        "no_interval": release.intervals.unavailable,
-    }
-    return {name: plain(value) for name, value in values.items()}
-
-
-def regressions_fields(fits: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return the target and the fields of the regression of one; of several, their names and a list of the same."""
-    each = [{"target": names[fit.target], **_regression_fields(fit, names)} for fit in fits]
-    return each[0] if len(each) == 1 else {"target": [one["target"] for one in each], "regressions": each}
-
-
-def _regression_fields(fit: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return the coefficients of a regression by the names of its features, and the intervals of them and of R²."""
-    features = [names[position] for position in fit.features]
-    return {
-        "coefficients": dict(zip(features, fit.coef.tolist(), strict=True)),
-        "coef_interval": dict(zip(features, fit.coef_interval.tolist(), strict=True)),
-        "intercept": fit.intercept,
-        "intercept_error": fit.intercept_error,
-        "r2": fit.r2,
-        "r2_interval": fit.r2_interval.tolist(),
-        "determined": bool(fit.determined),
-        "alpha": fit.alpha,
-        "notes": list(fit.notes),
-        "reduced": None if fit.reduced is None else _regression_fields(fit.reduced, names),
-    }
-
-
-def feature_names(release: "Release") -> tuple[str, ...]:
-    """Return the names of the features; their positions where they have none."""
-    return release.feature_names or tuple(map(str, range(release.n_features)))
-
-
-def plain(value: Any) -> Any:
-    """Return an array as lists, and a tuple as a list; anything else as it is."""
-    return value.tolist() if hasattr(value, "tolist") else list(value) if isinstance(value, tuple) else value
-
-
-# For readers.
-
-
-def new_table(*headings: str, left: int = 1) -> Grid:
-    """Return a table without frames; so many columns are aligned left, the others right."""
-    grid = Grid(
-        header_style="bold",
-        show_header=bool(headings),
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
-    for position, heading in enumerate(headings):
-        grid.add_column(heading, justify="left" if position < left else "right")
-    return grid
-
-
-def print_table(console: "Console", title: str, grid: Grid) -> None:
-    """Print a table below its title."""
-    console.print(title, style="bold", soft_wrap=True)
-    console.print(grid)
-
-
-def facts_table(facts: Iterable[tuple[str, str]]) -> Grid:
-    """Return a table of facts with their headings."""
-    grid = new_table()
-    grid.add_column(no_wrap=True)
-    grid.add_column()
-    for heading, text in facts:
-        grid.add_row(f"{heading}:" if heading else "", text)
-    return grid
-
-
-def print_components(console: "Console", release: "Release", names: Sequence[str], most: int | None = None) -> None:
-    """Print the components: their shares of the variance, their angle errors and their largest loadings."""
-    components, above = release.components, release.above_noise
-    count = len(components)
-    shares, ends = release.explained_variance_ratio, release.spectrum.explained_variance_ratio_interval
-    errors = release.spectrum.loading_errors()
-    # A sampled subspace has no variances.
-    variance = ("Explained variance", release.intervals.name) if shares is not None else ()
-    angle = ("Angle error",) if errors is not None else ()
-    if variance or angle:
-        grid = new_table("Component", *variance, *angle)
-        for i in range(count if most is None else min(most, count)):
-            cells = [str(i + 1)]
-            if shares is not None:
-                cells += share_and_interval(shares[i], _of(ends, i))
-            if errors is not None:
-                noise = above is not None and not above[i]
-                cells.append(NOISE if noise else angle_in_words(errors.angle[i], errors.angle_bound[i]))
-            grid.add_row(*cells)
-        print_table(console, f"Principal components of {len(names)} features", grid)
-    together, interval = release.spectrum.captured_variance_ratio, release.spectrum.captured_variance_ratio_interval
-    if together is not None and count > 1:
-        console.print(f"All {count} together: {with_error(together, interval, percent=True)} of the variance.")
-    grid = new_table()
-    for i, direction in enumerate(components[:most]):
-        known = errors is not None and not errors.undetermined[i]
-        grid.add_row(str(i + 1), loadings(direction, names, errors.standard_errors[i] if errors and known else None))
-    print_table(console, f"\nLargest loadings, {ESTIMATE}", grid)
-    if most is not None and count > most:
-        console.print(f"{most} of {count} components are shown; --json prints all.")
-
-
-def share_and_interval(share: float, interval: Any) -> tuple[str, str]:
-    """Return a share of the variance and its interval as percentages, to the digits that the interval allows.
-
-    Examples
-    --------
-    >>> share_and_interval(0.5423, (0.49, 0.59)), share_and_interval(0.5423, (0.5401, 0.5449))
-    (('54 %', '49 – 59 %'), ('54.2 %', '54.0 – 54.5 %'))
-    >>> share_and_interval(0.5423, None)
-    ('54.2 %', '')
-    """
-    if interval is None:
-        return f"{100 * share:.1f} %", ""
-    low, high = (100 * float(end) for end in interval)
-    places = 0 if high - low >= _WIDE else 1
-    return f"{100 * share:.{places}f} %", f"{low:.{places}f} \N{EN DASH} {high:.{places}f} %"
-
-
-def print_features(console: "Console", release: "Release", names: Sequence[str]) -> None:
-    """Print means and standard deviations of features, and their largest correlations."""
-    covariance, correlation = release.covariance, release.correlation
-    assert covariance is not None
-    assert correlation is not None
-    where, ends, noisy = release.intervals.mean(), release.intervals.covariance(), release.spectrum.features_below_noise
-    centred = release.matrix.centred
-    title = f"{'Covariance matrix' if centred else 'Second moments'} of {len(names)} features, {ESTIMATE}"
-    grid = new_table("Feature", "Mean", "Standard deviation" if centred else "Root mean square")
-    for i, name in enumerate(names[:_SHOWN_FEATURES]):
-        sizes = None if ends is None else [max(0.0, end) ** 0.5 for end in ends[i, i]]
-        spread = with_error(max(0.0, covariance[i, i]) ** 0.5, sizes, SIZE)
-        cells = with_error(release.mean[i], _of(where, i)), spread
-        grid.add_row(marked(name, i in noisy), *cells)
-    print_table(console, title, grid)
-    if len(names) > _SHOWN_FEATURES:
-        console.print(f"{_SHOWN_FEATURES} of {len(names)} features are shown; --json prints all.")
-    reach = release.intervals.correlation()
-    pairs = sorted(combinations(range(len(names)), 2), key=lambda pair: -abs(correlation[pair]))
-    if pairs:
-        which = f"Largest {_SHOWN_PAIRS} of {len(pairs)} correlations" if pairs[_SHOWN_PAIRS:] else "Correlations"
-        grid = new_table("Features", "Correlation")
-        for one, other in pairs[:_SHOWN_PAIRS]:
-            interval = None if reach is None else reach[one, other]
-            text = with_error(correlation[one, other], interval, CORRELATION)
-            grid.add_row(f"{names[one]}, {names[other]}", marked(text, interval is not None and holds_zero(interval)))
-        print_table(console, f"\n{which}, {ESTIMATE}", grid)
-
-
-def print_regression(console: "Console", fit: Any, names: Sequence[str], most: int | None = None) -> None:
-    """Print the coefficients of a regression."""
-    grid = new_table("Feature", "Coefficient")
-    for place, position in list(enumerate(fit.features))[:most]:
-        ends = fit.coef_interval[place]
-        grid.add_row(names[position], marked(with_error(fit.coef[place], ends), holds_zero(ends)))
-    grid.add_row("intercept", with_error(fit.intercept, around(fit.intercept, fit.intercept_error)))
-    kind = "Ridge" if fit.alpha else "Least-squares"
-    print_table(console, f"{kind} regression of {names[fit.target]}, {ESTIMATE}", grid)
-    if most is not None and len(fit.features) > most:
-        console.print(f"{most} of {len(fit.features)} coefficients are shown; --json prints all.")
-    console.print(f"R² {with_error(fit.r2, fit.r2_interval, SHARE)}, alpha {fit.alpha:.4g}", soft_wrap=True)
-    if not fit.determined:
-        console.print(NOT_DETERMINED, soft_wrap=True)
-    for note in fit.notes:
-        console.print(note, soft_wrap=True)
-    if fit.reduced is not None:
-        console.print("")
-        print_regression(console, fit.reduced, names, most)
-
-
-def print_legend(console: "Console", release: "Release", *, soft_wrap: bool = True) -> None:
-    """Print once what the intervals cover, or why there are none."""
-    varied = release.matrix.has_matrix and release.explained_variance_interval is not None
-    console.print("")
-    console.print(
-        release.intervals.legend if varied or release.intervals.unavailable is None else release.intervals.unavailable,
-        soft_wrap=soft_wrap,
-    )
-
-
-def loadings(direction: Any, names: Sequence[str], errors: Any = None) -> str:
-    """Return the features with the largest weights in a direction, with their errors where these are known."""
-    order = sorted(range(len(names)), key=lambda position: -abs(direction[position]))[:_SHOWN_LOADINGS]
-    largest = []
-    for position in order:
-        value = float(direction[position])
-        text = f"{value:.2f}"
-        if errors is not None:
-            text = with_error(value, around(value, float(errors[position]), CORRELATION), CORRELATION)
-        largest.append(f"{names[position]} {text}")
-    return ", ".join(largest)
-
-
-def _of(ends: Any, i: int) -> Any:
-    return None if ends is None else ends[i]
-
-
 _Options = TypeVar("_Options")
 Weight = Literal["equal", "by_rows"]
 
 Delimiter = Annotated[str | None, typer.Option(help="Field separator of text files, such as ';' or tab.")]
 Decimal = Annotated[str | None, typer.Option(help="Decimal sign of text files, such as a comma.")]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of text files, such as latin-1. Default: UTF-8.")]
-Engine = Annotated[
-    str | None,
-    typer.Option(help="Compute on dask or spark.", autocompletion=lambda incomplete: engine_names(incomplete)),
-]
-
-
-def mechanism_names(incomplete: str) -> list[str]:
-    """Complete the name of a mechanism for the shell."""
-    from ..mechanisms import MECHANISMS
-
-    return [name for name in ("auto", *MECHANISMS) if name.startswith(incomplete)]
-
-
-def engine_names(incomplete: str) -> list[str]:
-    """Complete the name of an engine for the shell."""
-    from ..tables.open import ENGINES
-
-    return [name for name, engine in ENGINES.items() if engine.reads and name.startswith(incomplete)]
+Engine = Annotated[str | None, typer.Option(help="Compute on dask or spark.")]
 
 
 @dataclass(kw_only=True)
@@ -477,12 +75,7 @@ class FitOptions:
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget ε to spend, such as 1.")]
     delta: Delta = 0.0
     adjacency: Adjacency = "replace_one"
-    mechanism: Annotated[
-        str,
-        typer.Option(
-            help="auto (default), or a mechanism listed by `eigenveil mechanisms`.", autocompletion=mechanism_names
-        ),
-    ] = "auto"
+    mechanism: Annotated[str, typer.Option(help="auto, or a mechanism listed by `eigenveil mechanisms`.")] = "auto"
     accept_inexact: Annotated[
         bool,
         typer.Option("--accept-inexact", help="Allow a mechanism without exact sampling, for research."),
@@ -544,7 +137,7 @@ class FitOptions:
 
 @dataclass(kw_only=True)
 class RidgeOptions(FitOptions):
-    """The same; a release file in place of rows costs nothing."""
+    """The options of a ridge regression, which needs no budget where it reads a release file."""
 
     epsilon: Annotated[
         float | None, typer.Option(help="Privacy budget ε to spend, such as 1. Leave out for a release file.")

@@ -1,7 +1,5 @@
 """`eigenveil plan`: a forecast of the accuracy of a fit."""
 
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,6 +9,7 @@ from .. import guarantee
 from ..errors import MOST_FEATURES, InvalidParameterError, integer_between
 from ..files import read_bounded
 from .fitting import number_of_components
+from .messages import output_console, print_json
 from .options import (
     Adjacency,
     AsJson,
@@ -21,8 +20,6 @@ from .options import (
     Standardize,
     Statistic,
     check_output,
-    output_console,
-    print_json,
     whole_file,
 )
 from .terminal import busy
@@ -44,7 +41,6 @@ def plan(
             parser=number_of_components,
             metavar="K",
             help="Number of components; or above-noise, for those that will be distinguishable from noise.",
-            autocompletion=lambda: ["above-noise"],
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="Privacy budget ε of the fit, such as 1.")],
@@ -54,7 +50,7 @@ def plan(
     ] = None,
     public: Annotated[
         Literal["nothing", "norm", "ranges"],
-        typer.Option(help="Public bounds of the fit: nothing (default), norm or ranges."),
+        typer.Option(help="Public bounds of the fit."),
     ] = "nothing",
     statistic: Statistic = "auto",
     standardize: Standardize = False,
@@ -91,16 +87,22 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Forecast the accuracy of a fit from public numbers. Reads no data, spends nothing."""
-    if "numpy" not in sys.modules:  # what a forecast multiplies is small: threads of BLAS would start and wait
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if plot is not None and plot.suffix.lower() not in _FORMATS:
-        raise InvalidParameterError(f"--plot {plot.name} has no supported file type; use {', '.join(_FORMATS)}.")
-    if plot is not None:
-        check_output(plot, force, option="--plot")
-    declared = _declared(features, schema)
-    width: int = declared.n_features if features is None else integer_between("--features", features, 1, MOST_FEATURES)
     from ..estimators.forecast import forecast
     from ..estimators.parameters import PCAParameters  # not PrivatePCA, for which scikit-learn has to be loaded
+    from ..tables.schema import Schema
+
+    if plot is not None:
+        if plot.suffix.lower() not in _FORMATS:
+            raise InvalidParameterError(f"--plot {plot.name} has no supported file type; use {', '.join(_FORMATS)}.")
+        check_output(plot, force, option="--plot")
+    declared, width = None, features
+    if schema is not None and features is None:
+        declared = Schema.load(schema)
+        declared.check_complete()
+        width = declared.n_features
+    elif schema is not None or features is None:
+        raise InvalidParameterError("The number of features is unclear; give either --features or --schema.")
+    width = integer_between("--features", width, 1, MOST_FEATURES)
 
     # Only the norm of rows relative to the bound matters, which is `energy`.
     model = PCAParameters(
@@ -132,13 +134,25 @@ def plan(
         progress=not hidden,
     )
     if plot is not None:
-        _write(answer, plot, progress=not hidden)
+        from ..report.plots import plan_figure
+
+        figure = plan_figure(answer, progress=not hidden)
+        with whole_file(plot) as file:
+            figure.savefig(file, format=plot.suffix[1:].lower(), dpi=130)
     if as_json:
-        print_json({**answer.to_dict(), **_against(answer)})
+        others = {
+            "against_epsilon": _against("epsilon", answer.against_epsilon()),
+            "against_rows": _against("n_rows", answer.against_rows()),
+        }
+        print_json({**answer.to_dict(), **others})
     elif not quiet:
         _show(answer)
         if declared is not None and declared.privacy_unit is not None:
-            output_console().print(_about_units(declared.privacy_unit), soft_wrap=True)
+            output_console().print(
+                f"The privacy unit is {declared.privacy_unit}: --rows counts privacy units. The forecast assumes one "
+                "row per unit, which is the worst case.",
+                soft_wrap=True,
+            )
         if plot is not None:
             output_console().print(f"Figure: {plot}", soft_wrap=True)
 
@@ -157,35 +171,9 @@ def _show(answer: "Forecasts") -> None:
         console.print("")
 
 
-def _against(answer: "Forecasts") -> dict[str, Any]:
-    """Return the forecasts for other budgets and numbers of rows for JSON; a refused one has its reason."""
-
-    def plain(name: str, found: Any) -> list[dict[str, Any]]:
-        return [{name: value, **({"refused": one} if isinstance(one, str) else one.to_dict())} for value, one in found]
-
-    return {
-        "against_epsilon": plain("epsilon", answer.against_epsilon()),
-        "against_rows": plain("n_rows", answer.against_rows()),
-    }
-
-
-def _declared(features: int | None, schema: Path | None) -> Any:
-    if (features is None) == (schema is None):
-        raise InvalidParameterError("The number of features is unclear; give either --features or --schema.")
-    if schema is None:
-        return None
-    from ..tables.schema import Schema
-
-    declared = Schema.load(schema)
-    declared.check_complete()
-    return declared
-
-
-def _about_units(privacy_unit: str) -> str:
-    return (
-        f"The privacy unit is {privacy_unit}: --rows counts privacy units. "
-        "The forecast assumes one row per unit, which is the worst case."
-    )
+def _against(name: str, found: Any) -> list[dict[str, Any]]:
+    """Return the forecasts for other values of a parameter for JSON; a refused one has its reason."""
+    return [{name: value, **({"refused": one} if isinstance(one, str) else one.to_dict())} for value, one in found]
 
 
 def _eigenvalues(text: str, n_features: int) -> Any:
@@ -209,11 +197,3 @@ def _numbers(text: str, what: str) -> list[float]:
     if not numbers:
         raise InvalidParameterError(f"{what} must have numbers only, at least one.")
     return numbers
-
-
-def _write(answer: "Forecasts", path: Path, progress: bool) -> None:
-    from ..report.plots import plan_figure
-
-    figure = plan_figure(answer, progress=progress)
-    with whole_file(path) as file:
-        figure.savefig(file, format=path.suffix[1:].lower(), dpi=130)

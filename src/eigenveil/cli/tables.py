@@ -1,15 +1,23 @@
-"""Open the table that the options describe: files, columns, categories, ranges."""
+"""Tables: opened as the options describe, and `eigenveil schema`, which drafts a schema file or shows one."""
 
 import csv
 import glob
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from ..errors import InvalidDataError, InvalidParameterError, quoted
-from .options import FitOptions, note_console
+from .messages import facts_table, new_table, note_console, output_console, print_json, print_table
+from .options import AsJson, Decimal, Delimiter, Encoding, FitOptions, Force, Quiet, check_output
 from .terminal import standard_input
+
+if TYPE_CHECKING:
+    from ..tables.schema import Schema
 
 STANDARD = "-"
 
@@ -30,7 +38,16 @@ class Table:
 def open_data(data: list[str], options: FitOptions, targets: Sequence[str] = ()) -> Table:
     """Open the files and check their schema; no row is read."""
     paths = expand(data)
-    declared = _by_schema(options) if options.schema is not None else _by_options(options, paths[0], targets)
+    if options.schema is None:
+        declared = _by_options(options, paths[0], targets)
+    else:
+        from ..tables.schema import Schema
+
+        for name in ("columns", "categories", "missing", "bounds", "privacy_unit"):
+            if getattr(options, name) is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise InvalidParameterError(f"{option} cannot be combined with --schema; put it into the schema file.")
+        declared = {"schema": Schema.load(options.schema)}
     written = text_format(options.delimiter, options.decimal, options.encoding)
     return open_declared(paths, declared, written, options.engine, options.quiet)
 
@@ -53,8 +70,7 @@ def read_from(paths: list[str], quiet: bool = False) -> list[Any]:
         raise InvalidParameterError("Standard input can be read only once; give - only once.")
     places: list[Any] = list(paths)
     if STANDARD in paths:
-        with standard_input() as stream:
-            places[paths.index(STANDARD)] = StandardInput(stream)
+        places[paths.index(STANDARD)] = StandardInput(standard_input())
     if any(isinstance(place, StandardInput) and place.on_disk for place in places):
         note_console(quiet).print(
             "eigenveil: standard input is large; it is kept in an unnamed temporary file until this command ends.",
@@ -74,18 +90,6 @@ def text_format(delimiter: str | None, decimal: str | None, encoding: str | None
     spelled = "\t" if delimiter in ("tab", "\\t") else delimiter
     given = {"delimiter": spelled, "decimal": decimal, "encoding": encoding}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _by_schema(options: FitOptions) -> dict[str, Any]:
-    """Return the schema of the table; other options must not repeat it."""
-    from ..tables.schema import Schema
-
-    for name in ("columns", "categories", "missing", "bounds", "privacy_unit"):
-        if getattr(options, name) is not None:
-            option = f"--{name.replace('_', '-')}"
-            raise InvalidParameterError(f"{option} cannot be combined with --schema; put it into the schema file.")
-    assert options.schema is not None
-    return {"schema": Schema.load(options.schema)}
 
 
 def _by_options(options: FitOptions, path: str, targets: Sequence[str]) -> dict[str, Any]:
@@ -203,3 +207,92 @@ def _range(text: str) -> tuple[float, float]:
         raise InvalidParameterError(
             f"--bounds must be LOW:HIGH with two numbers, such as 0:100, got {quoted(text)}."
         ) from None
+
+
+# `eigenveil schema`.
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def schema(
+    data: Annotated[
+        list[str],
+        typer.Argument(help="Files of one table; or a schema file (.yaml) to show."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Schema file to write (.yaml). Default: the name of the table."),
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option(metavar="A,B,C", help="Columns to declare. Default: all.")
+    ] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draft a schema for a table, or show a schema file."""
+    from ..tables.open import draft_schema
+    from ..tables.schema import Schema
+
+    if Path(data[0]).suffix in _SUFFIXES:
+        if len(data) > 1 or output is not None or columns is not None:
+            raise InvalidParameterError(f"{data[0]} is a schema file and can only be shown; give only its name.")
+        declared = Schema.load(data[0])
+        declared.check_complete()
+        _show(data[0], declared, as_json, quiet)
+        return
+    paths = expand(data)
+    file = output or Path(f"{Path(paths[0]).name.strip('-').partition('.')[0] or 'table'}.yaml")
+    check_output(file, force, paths)
+    written = text_format(delimiter, decimal, encoding)
+    draft = draft_schema(read_from(paths, quiet), split_list(columns), **written)
+    draft.save(file, overwrite=force)
+    spelled = [word for key, value in written.items() for word in (f"--{key}", "tab" if value == "\t" else value)]
+    files = [f"./{name}" if name.startswith("-") and name != STANDARD else name for name in data]  # no option
+    goal = ["-k", "above-noise", "--epsilon", "1", "--standardize", "--schema", str(file)]
+    command = shlex.join(["eigenveil", "pca", *files, *goal, *spelled])
+    if as_json:
+        print_json({**_fields(draft), "output": str(file), "next_command": command})
+    elif not quiet:
+        console = output_console()
+        steps = [
+            "which columns identify a person (they must not be features)",
+            "which ranges and categories are public",
+            "which value replaces missing values",
+        ]
+        console.print(f"Draft schema written to {file}.\n\nCheck every column:", soft_wrap=True)
+        for step in steps if draft.used else ["no column is a feature yet: declare at least one", *steps]:
+            console.print(f"  - {step}", soft_wrap=True)
+        console.print(f"\nThen change the first line to draft: false, and run:\n\n  {command}\n", soft_wrap=True)
+
+
+def _fields(declared: "Schema") -> dict[str, Any]:
+    names = list(declared.feature_names)
+    return {**declared.to_dict(), "feature_names": names, "n_features": declared.n_features}
+
+
+def _show(file: str, declared: "Schema", as_json: bool, quiet: bool) -> None:
+    """Print what a schema declares."""
+    if as_json:
+        print_json(_fields(declared))
+    elif not quiet:
+        grid = new_table("Column", "Kind", "Declared", "Features", left=3)
+        for column in declared.columns:
+            grid.add_row(column.name, column.kind, column.in_words(), str(len(column.features)))
+        unit = "one row" if declared.privacy_unit is None else f"all rows with the same {declared.privacy_unit}"
+        facts = [
+            ("Features", str(declared.n_features)),
+            ("Table", declared.table or "not named"),
+            ("Period", declared.period or "not given"),
+            ("Declared by", f"{declared.declared_by or 'nobody yet'}, {declared.declared_on or 'no date'}"),
+            ("Privacy unit", unit),
+        ]
+        if declared.draft:
+            facts.append(("Status", "draft: change the first line to draft: false before you use it"))
+        console = output_console()
+        print_table(console, f"Schema {file}", grid)
+        console.print("")
+        console.print(facts_table(facts))

@@ -1,9 +1,12 @@
-"""Signals, standard input and progress of a command.
+"""Streams, signals and progress of a command.
 
-Ctrl-C and SIGTERM end a command. Once a ledger has recorded a spend, the release is finished and written first.
+Standard output and standard error never raise: a command that failed after a spend would have to spend again. A closed
+terminal, a pipe without a reader, a full disk and a missing letter of an encoding do not end a command. What cannot be
+printed is left out; `untold_failure` returns the reason, once.
 
-To draw again under the entry of an interrupted draw would be sound only if nobody had seen anything of the first one.
-No program can know that, and whoever could ask for another draw might ask until one pleases. So a signal waits instead.
+Ctrl-C and SIGTERM end a command. Once a ledger has recorded a spend, the release is finished and written first. To draw
+again under the entry of an interrupted draw would be sound only if nobody had seen anything of the first one. No
+program can know that, and whoever could ask for another draw might ask until one pleases. So a signal waits instead.
 """
 
 import io
@@ -16,55 +19,180 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TextIO
+
+import typer
 
 from ..errors import InvalidDataError
-from .options import INTERRUPTED, TERMINATED, say
-from .output import untold_failure
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from ..accounting.ledger import LedgerEntry, PrivacyLedger
+    from ..guarantee import Guarantee
 
 
+def visible(text: str) -> str:
+    r"""Return a text with escapes in place of control characters and other characters that cannot be printed.
+
+    Names of files, columns and data sets come from others, and a terminal obeys control characters.
+
+    Examples
+    --------
+    >>> print(visible("age\x1b[2J"))
+    age\x1b[2J
+    """
+    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
+
+
+def say(text: str, *, err: bool = True) -> None:
+    """Print a text without control characters; on stderr by default."""
+    typer.echo(visible(text), err=err)
+
+
+# Standard output and standard error.
+
+BROKEN_PIPE = "nobody reads it any more"
+
+
+class _Lasting(io.RawIOBase):
+    """A file under a stream: from the first write that fails on, nothing more is written.
+
+    Attributes
+    ----------
+    failure : str or None
+        Why it failed, in words.
+    """
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self.failure: str | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._raw is not None and self._raw.isatty()
+
+    def write(self, content: Any) -> int:
+        if self.failure is None:
+            try:
+                _write_all(self._raw, content)
+            except BrokenPipeError:
+                self.failure = BROKEN_PIPE
+            except OSError as error:
+                self.failure = error.strerror or "it cannot be written"
+        return len(content)
+
+
+def _write_all(raw: Any, content: Any) -> None:
+    if raw is None:
+        raise OSError(None, "it is closed")
+    rest = memoryview(content)
+    while rest:
+        written = raw.write(rest)
+        if written is None:  # a pipe that does not wait by itself, and is full
+            select.select([], [raw], [])
+        rest = rest[written or 0 :]
+
+
+def _raw(stream: TextIO | None) -> Any:
+    return None if stream is None else getattr(stream.buffer, "raw", stream.buffer)
+
+
+class Shown(io.TextIOWrapper):
+    """A standard stream that never raises; letters that its encoding lacks are escapes.
+
+    Parameters
+    ----------
+    beneath : text file or None
+        The stream in whose place this one stands; None is one that was closed before Python began.
+    """
+
+    def __init__(self, beneath: TextIO | None) -> None:
+        self.beneath = beneath
+        self.lasting: _Lasting = _Lasting(_raw(beneath))
+        self.told = False
+        encoding = "utf-8" if beneath is None else beneath.encoding
+        super().__init__(io.BufferedWriter(self.lasting), encoding, "backslashreplace", line_buffering=True)
+
+
+@contextmanager
+def lasting_output() -> Iterator[None]:
+    """Let standard output and standard error never raise inside."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass  # a file that is opened later must not get the number of a stream that is closed
+    os.close(number)
+    before = sys.stdout, sys.stderr
+    for stream in before:
+        if stream is not None:
+            stream.flush()
+    sys.stdout, sys.stderr = map(Shown, before)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+def untold_failure() -> str | None:
+    """Return why the result could not be printed, the first time it is asked."""
+    stream = sys.stdout
+    if not isinstance(stream, Shown) or stream.told:
+        return None
+    stream.flush()
+    stream.told = stream.lasting.failure is not None
+    return stream.lasting.failure
+
+
+def write_data(content: bytes) -> None:
+    """Write data that are themselves the result to standard output, or raise `OSError`."""
+    _write_all(_raw(sys.stdout.beneath if isinstance(sys.stdout, Shown) else sys.stdout), content)
+
+
+# Signals.
+
+INTERRUPTED, TERMINATED = 130, 143
 _SIGNALS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 
 
 class HeldSignals:
-    """Inside, a signal ends the command; from `hold` on, a first one waits until the end, and a second one does not.
+    """Inside, a signal ends the command; once the ledger is charged, a first one waits until the end.
 
     All that follows a charge happens inside, to the last line that is printed: whatever goes wrong there, the entry
     that was paid for and the file are named, so that nobody pays again.
 
     Parameters
     ----------
-    ledger : Path, optional
-        The ledger that is charged.
+    ledger : PrivacyLedger, optional
+        The ledger that is charged inside.
 
     Attributes
     ----------
-    entry : int or None
-        The entry of the ledger that has been paid for.
     written : Path or None
         Where the release was written to; set by who has written it.
     """
 
-    def __init__(self, ledger: Path | None = None) -> None:
+    def __init__(self, ledger: "PrivacyLedger | None" = None) -> None:
         self._ledger = ledger
-        self.entry: int | None = None
         self.written: Path | None = None
+        self._entry: int | None = None
         self._holding = False
         self._waiting: int | None = None
         self._before: dict[signal.Signals, Any] = {}
 
-    def hold(self) -> None:
-        """Let signals wait from now on."""
+    def _spend(self, guarantee: "Guarantee", what: str) -> "LedgerEntry":
+        """Charge the ledger, with signals held from before the charge on."""
+        assert self._ledger is not None
         self._holding = True
-
-    def let_go(self) -> None:
-        """End at once with the signal that waited, if there is one, and with every further one."""
-        self._holding = False
-        if self._waiting is not None:
-            raise SystemExit(self._waiting)
+        try:
+            made = type(self._ledger).spend(self._ledger, guarantee, what)
+        except Exception:  # nothing was spent
+            self._holding = False
+            if self._waiting is not None:
+                raise SystemExit(self._waiting) from None
+            raise
+        self._entry = made.entry
+        return made
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         del frame
@@ -82,6 +210,8 @@ class HeldSignals:
             for one in _SIGNALS:
                 if signal.getsignal(one) is not signal.SIG_IGN:  # as under nohup
                     self._before[one] = signal.signal(one, self._arrived)
+        if self._ledger is not None:
+            vars(self._ledger)["spend"] = self._spend
         return self
 
     def __exit__(
@@ -89,129 +219,44 @@ class HeldSignals:
     ) -> None:
         for one, handler in self._before.items():
             signal.signal(one, handler)
-        entry = f"entry {self.entry} of the ledger {self._ledger}"
+        if self._ledger is not None:
+            del vars(self._ledger)["spend"]
+        entry = f"entry {self._entry} of the ledger {self._ledger and self._ledger.path}"
         if self.written is None:
-            if self.entry is not None:
+            if self._entry is not None:
                 say(f"eigenveil: {entry} is spent, and no release was written.")
             return
         unshown = untold_failure()
         if unshown is not None:
             say(f"eigenveil: the result could not be printed on standard output: {unshown}.")
         if unshown is not None or kind is not None or self._waiting is not None:
-            paid = "" if self.entry is None else f", {entry},"
+            paid = "" if self._entry is None else f", {entry},"
             say(f"eigenveil: the release{paid} is complete in {self.written}.")
         if kind is None and self._waiting is not None:
             raise SystemExit(self._waiting)
 
 
-@contextmanager
-def standard_input() -> Iterator[BinaryIO]:
-    """Open standard input for reading; what was not read before the end is lost."""
+def standard_input() -> BinaryIO:
+    """Return standard input for reading bytes."""
     if sys.stdin is None:
         raise InvalidDataError("Standard input is closed; give a file.")
-    stream = sys.stdin.buffer
-    if os.name != "posix" or threading.current_thread() is not threading.main_thread():
-        yield stream
-        return
-    try:
-        number = stream.fileno()
-    except (OSError, ValueError):  # no file, as in tests
-        yield stream
-        return
-    noted, note = os.pipe()
-    os.set_blocking(note, False)  # as `set_wakeup_fd` wants it
-    before = signal.set_wakeup_fd(note, warn_on_full_buffer=False)
-    try:
-        yield cast(BinaryIO, io.BufferedReader(_Interruptible(number, noted)))
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(noted)
-        os.close(note)
+    return sys.stdin.buffer
 
 
-class _Interruptible(io.RawIOBase):
-    """A file that is read when it has something, or when a signal was noted and did not end all."""
-
-    def __init__(self, number: int, noted: int) -> None:
-        self._number, self._noted = number, noted
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while True:
-            ready = select.select([self._number, self._noted], [], [])[0]  # after which handlers run, and may raise
-            if self._noted in ready:
-                os.read(self._noted, 64)
-            if self._number in ready:
-                return os.readv(self._number, [buffer])
-
-
-class Watched:
-    """A source whose rows are counted by a progress bar each time they are read.
-
-    Parameters
-    ----------
-    source : Source
-    bar : Progress
-        With one task.
-    afterwards : str
-        What the bar says when all rows have been read.
-    """
-
-    def __init__(self, source: Any, bar: "Progress", afterwards: str) -> None:
-        self._source, self._bar, self._afterwards = source, bar, afterwards
-        self._purpose = "opening"
-        self._task = bar.add_task(self._purpose, total=source.n_rows_hint)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
-
-    def announce(self, purpose: str) -> None:
-        """Take what the rows are read for next."""
-        self._purpose = purpose
-
-    def batches(self) -> Iterator[Any]:
-        """Yield the batches of the source."""
-        from ..tables.base import units_in
-
-        self._bar.reset(self._task, description=self._purpose, total=self._source.n_rows_hint)
-        seen = 0
-        for batch in self._source.batches():
-            yield batch
-            seen += units_in(batch)
-            self._bar.update(self._task, completed=seen)
-        # The hint may have been a guess.
-        self._bar.update(self._task, description=self._afterwards, total=seen, completed=seen)
+# Progress.
 
 
 @contextmanager
-def one_bar(source: Any, afterwards: str, quiet: bool = False) -> Iterator[Any]:
-    """Yield the source, with one progress bar if stderr is a terminal; readers then show none of their own."""
-    terminal, screen = not quiet and sys.stderr.isatty(), sys.stderr
-    with redirect_stderr(io.StringIO()):
-        if not terminal:
-            yield source
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+def fit_progress(source: Any, quiet: bool = False) -> Iterator[None]:
+    """Show the progress of a fit: readers show a bar for each pass over the rows; an engine computes out of sight."""
+    from ..tables.base import EngineSource
 
-        from ..tables.base import EngineSource
-
-        # The number of rows of privacy units is private, so units are counted.
-        counted = "privacy units" if getattr(source, "by_unit", False) else "rows"
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(20),
-            TextColumn(f"{{task.completed:,.0f}} {counted}"),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=Console(file=screen), redirect_stdout=False, redirect_stderr=False) as bar:
-            if isinstance(source, EngineSource):  # which reads no rows here
-                bar.add_task("computing on the engine", total=None)
-                yield source
-            else:
-                yield Watched(source, bar, afterwards)
+    if quiet:
+        with redirect_stderr(io.StringIO()):
+            yield
+    else:
+        with busy("computing on the engine", not isinstance(source, EngineSource)):
+            yield
 
 
 PATIENCE = 2.0

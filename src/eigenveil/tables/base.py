@@ -247,11 +247,8 @@ def tracked_batches(source: Source, progress: bool | None = None, purpose: str =
     progress : bool, optional
         Whether to show the bar; by default it shows only where stderr is a terminal, so never in a pipe.
     purpose : str
-        What the rows are read for, in words; a source that shows its own bar gets it by its `announce`.
+        What the rows are read for, in words.
     """
-    announce = getattr(source, "announce", None)
-    if announce is not None:
-        announce(purpose)
     if progress is None:
         progress = sys.stderr is not None and sys.stderr.isatty()
     if not progress:
