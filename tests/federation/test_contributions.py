@@ -3,7 +3,6 @@
 import os
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -235,15 +234,6 @@ def test_what_would_fail_later_fails_before_the_spend(tmp_path):
     assert not ledger.entries()
     assert key.exists()
     assert keys["site 0"].exists()
-
-
-def test_nobody_contributes_after_the_deadline(tmp_path):
-    soon = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
-    agreed, keys = joined(drafted(deadline=soon), tmp_path)
-    with refused(FederationError):
-        contribute(agreed, keys["site 0"], site_rows()[0], tmp_path / "a")
-    later, keys = joined(drafted(deadline="2999-01-01T00:00+00:00"), tmp_path)
-    assert contribute(later, keys["site 0"], site_rows()[0], tmp_path / "a").exists()
 
 
 def test_data_that_are_not_those_of_the_round_are_refused(tmp_path):

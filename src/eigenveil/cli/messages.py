@@ -42,7 +42,6 @@ _VALUES = {
     **dict.fromkeys(("title", "purpose", "fingerprint", "recipients", "responsible", "approval"), "TEXT"),
     **dict.fromkeys(("delimiter", "decimal"), "SIGN"),
     "components": "K",
-    "deadline": "TIME",
 }
 """The word for the value of an option, by its parameter; NAME for all others."""
 

@@ -134,7 +134,7 @@ class Round:
                     raise FederationError(f"The site {quoted(member.site)} joined with two keys; it has to choose one.")
         return replace(self, members=tuple(members.values()), closed=True)
 
-    def again(self, without: Iterable[str] = (), deadline: str | None = None) -> Self:
+    def again(self, without: Iterable[str] = ()) -> Self:
         """Return a draft of the same terms for the sites of this round without some: all of them join with new keys."""
         gone = set(without)
         for site in gone:
@@ -144,7 +144,7 @@ class Round:
             raise FederationError(
                 f"{len(left)} sites are left where the quorum is {self.terms.quorum}; invite others, on new terms."
             )
-        return type(self)(replace(self.terms, invited=left, deadline=deadline, nonce=new_nonce()))
+        return type(self)(replace(self.terms, invited=left, nonce=new_nonce()))
 
     @cached_property
     def mechanism(self) -> FederatedMechanism:

@@ -26,7 +26,7 @@ from ..tables.base import Source
 from ..tables.open import collect, open_table
 from ..tables.open import is_source as is_opened
 from .rounds import Round, SiteKeys, mask, used_once
-from .terms import FederationError, Terms
+from .terms import Terms
 from .wire import n_numbers, sealed, to_words
 
 
@@ -37,7 +37,6 @@ def invite(
     n_colluding: int = 1,
     quorum: int | None = None,
     purpose: str = "",
-    deadline: str | None = None,
 ) -> Round:
     """Return the draft of a round, for the sites to join.
 
@@ -54,8 +53,6 @@ def invite(
         With fewer sites there is no round; all of them by default.
     purpose : str
         A public name.
-    deadline : str, optional
-        An ISO time with its zone.
 
     Examples
     --------
@@ -89,7 +86,6 @@ def invite(
         quorum=len(sites) if quorum is None else quorum,
         request=_request(estimator, preparation.own_units),
         purpose=purpose,
-        deadline=deadline,
     )
     check_site_rule(terms.mechanism_for(len(sites)), rule)
     check_site_rule(terms.mechanism_for(terms.quorum), rule)
@@ -164,8 +160,6 @@ def contribute(
     target = given_path(output, "output")
     own = SiteKeys.load(keys)
     place = own.check(agreed)
-    if agreed.terms.is_over:
-        raise FederationError("The deadline of the round has passed; nothing was spent.")
     if target.exists() and not overwrite:
         raise InvalidParameterError(f"{target} is already there; send it, or name another file.")
     try:

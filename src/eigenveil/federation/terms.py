@@ -8,7 +8,6 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
 from typing import Any, Self
 
 from ..errors import EigenveilError, InvalidParameterError, integer_between, one_of
@@ -53,8 +52,6 @@ class Terms:
         What the release is for.
     purpose : str
         A public name.
-    deadline : str, optional
-        An ISO time with its zone, after which nobody contributes.
     nonce : str
         Random, so that no two rounds have the same fingerprint.
     """
@@ -70,7 +67,6 @@ class Terms:
     quorum: int
     request: Request = field(default_factory=ComponentsRequest)
     purpose: str = ""
-    deadline: str | None = None
     nonce: str = field(default_factory=lambda: new_nonce())
 
     def __post_init__(self) -> None:
@@ -86,7 +82,7 @@ class Terms:
         if not isinstance(self.nonce, str) or len(self.nonce) != 2 * _NONCE_BYTES:
             raise InvalidParameterError("The nonce of a round is 16 random bytes in hexadecimal digits.")
         self.schema.check_confirmed()
-        _ = self.closes, self.mechanism_for(len(self.invited))
+        self.mechanism_for(len(self.invited))  # refuses a budget that this mechanism cannot have
         self.row_rule.check_width(self.schema.n_features)
 
     def mechanism_for(self, n_sites: int) -> FederatedMechanism:
@@ -107,24 +103,6 @@ class Terms:
             .guarantee()
             .for_unit(self.row_rule.unit)
         )
-
-    @property
-    def closes(self) -> datetime | None:
-        """The time after which nobody contributes."""
-        if self.deadline is None:
-            return None
-        try:
-            moment = datetime.fromisoformat(self.deadline)
-        except (TypeError, ValueError):
-            moment = None
-        if moment is None or moment.tzinfo is None:
-            raise InvalidParameterError("deadline must be an ISO time with its zone, such as 2026-12-01T12:00+00:00.")
-        return moment
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the deadline has passed."""
-        return self.closes is not None and datetime.now(UTC) > self.closes
 
     @property
     def fingerprint(self) -> str:
