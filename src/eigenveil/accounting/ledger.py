@@ -26,7 +26,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Self
 
-from ..display import notebook_grid, notebook_table
 from ..errors import BudgetError, InvalidParameterError, LedgerError, one_of, positive_number, probability_below_one
 from ..files import folder_in_place, given_path, sole_name, sync_database
 from ..guarantee import Adjacency, Guarantee, Unit
@@ -320,7 +319,6 @@ __all__ = ["LedgerEntry", "LedgerOrPath", "PrivacyLedger", "opened_ledger"]
 
 _COMPOSITIONS = ("basic", "zcdp")
 _LONGEST_NAME = 200
-_SHOWN_ENTRIES = 10
 
 
 class PrivacyLedger:
@@ -372,11 +370,6 @@ class PrivacyLedger:
             self._limits = self._counted_limits()
         except (ValueError, TypeError, ArithmeticError) as error:
             raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error
-
-    @classmethod
-    def open(cls, path: str | PathLike[str]) -> Self:
-        """Open the ledger at `path`; the same as ``PrivacyLedger(path)``."""
-        return cls(path)
 
     @classmethod
     def create(
@@ -491,20 +484,6 @@ class PrivacyLedger:
             f"adjacency={self.adjacency.value!r}, unit={self.unit.value!r}, composition={self.composition!r}, "
             f"data_set={self.data_set!r}>"
         )
-
-    def _repr_html_(self) -> str:
-        """Return the ledger as HTML for a notebook."""
-        entries, left, rho = self.entries(), self.remaining, self.remaining_rho
-        facts = {
-            "data set": self.data_set,
-            "limit": f"epsilon {self.epsilon:g}, delta {self.delta:g}",
-            "spent": f"epsilon {self.spent[0]:.6g}, delta {self.spent[1]:.3g}",
-            "left": f"{'' if rho is None else f'rho {rho:.6g}: '}epsilon {left[0]:.6g}, delta {left[1]:.3g}",
-            "counts": f"{self.adjacency.value}, {self.unit.in_words}, {self.composition} composition",
-        }
-        spends = [[entry.entry, entry.what, str(entry.guarantee)] for entry in entries[-_SHOWN_ENTRIES:]]
-        more = notebook_grid(["entry", "for", "guarantee"], spends) if spends else ""
-        return notebook_table("Privacy ledger", facts, more=more)
 
     # What is counted: (epsilon, delta) for basic composition, (rho,) for zCDP, always in exact fractions.
 
