@@ -230,7 +230,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def discrete_gaussian_excess(epsilon: float, n_numbers: int, least_scale: float) -> float:
-    """Return what delta gains when the real Gaussian is replaced by discrete ones of at least `least_scale`.
+    """Return the delta to add where discrete Gaussians of at least `least_scale` replace real ones.
 
     A discrete Gaussian p of scale s >= 100 and the rounded real one q satisfy, by Poisson summation and a second
     order expansion of the cell integral, sum (q - p)^2/p <= 1/(140 s^4). For n independent numbers the total
@@ -240,7 +240,7 @@ def discrete_gaussian_excess(epsilon: float, n_numbers: int, least_scale: float)
 
 
 def summed_gaussians_excess(n_terms: int, scale: float) -> float:
-    """Return how far log probabilities of a sum of discrete Gaussians may be off those of one with their variance.
+    """Return a bound on the log ratio of probabilities: a sum of discrete Gaussians over one of their variance.
 
     10 times the sum over k < n of exp(-2 pi^2 s^2 k/(k + 1)), for n terms of scale s on the integers (Kairouz, Liu and
     Steinke 2021; derived again in docs/explanation/federation.md). Here with k/(k + 1) >= 1/2 for all of them, and
