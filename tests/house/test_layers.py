@@ -278,15 +278,6 @@ def test_no_circle_of_imports():
     assert not circles
 
 
-def test_no_circle_of_the_local_model_is_hidden_from_the_interpreter():
-    """What is imported for types alone, to keep a client light, is nothing of the local model itself."""
-    for module, text in SOURCES.items():
-        if module.startswith(("local.", "mechanisms.local.")) and not module.endswith("__init__"):
-            shown = set(imported_paths(text, module))
-            hidden = set(imported_paths(text.replace("if TYPE_CHECKING:", "if True:"), module)) - shown
-            assert not [path for path in hidden if path.startswith(("local.", "mechanisms.local."))], module
-
-
 @pytest.mark.parametrize("statement", ["from ..tables.schema import Schema", "from eigenveil.moments import RowRule"])
 def test_control_a_public_record_may_be_read(statement):
     found = set().union(*(modules_of(path) for path in imported_paths(statement, "postprocess.spectrum")))
