@@ -2,11 +2,8 @@
 
 import math
 from fractions import Fraction
-from functools import reduce
-from operator import add
 
 import mpmath
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,9 +21,9 @@ from eigenveil.accounting.calibration import (
 from eigenveil.errors import InvalidParameterError
 from helpers import refused
 
-RHOS = [1e-7, 1e-5, 1e-3, 0.02, 0.1, 0.5, 2.0, 10.0]
-EPSILONS = [1e-3, 0.01, 0.1, 0.3, 1.0, 3.0, 8.0, 20.0]
-DELTAS = [1e-12, 1e-9, 1e-6, 1e-4, 1e-2, 0.1]
+RHOS = [1e-7, 1e-3, 0.1, 0.5, 10.0]
+EPSILONS = [1e-3, 0.1, 1.0, 8.0, 20.0]
+DELTAS = [1e-12, 1e-6, 0.1]
 
 
 def log_delta_at(rho, epsilon, alpha):
@@ -81,15 +78,6 @@ def test_a_delta_too_small_for_a_float_is_not_zero():
     # Zero would claim pure privacy, which no Gaussian has.
     for rho, epsilon in ((1e-4, 10.0), (1e-7, 0.1), (0.1, 20.0)):
         assert zcdp_delta(rho, epsilon) > 0
-
-
-def test_the_reference_agrees_with_a_dense_grid_of_orders():
-    # A second, plainer reference: brute force over a million orders with math functions only.
-    offsets = np.exp(np.linspace(-12, 12, 1_000_001))
-    for rho, epsilon in [(0.02, 1.0), (0.5, 3.0), (0.001, 0.1), (2.0, 8.0)]:
-        alpha = 1 + offsets
-        values = offsets * (alpha * rho - epsilon) - offsets * np.log1p(1 / offsets) - np.log1p(offsets)
-        assert math.isclose(values.min(), float(reference_log_delta(rho, epsilon)), rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("rho", RHOS)
@@ -180,13 +168,6 @@ def test_exact_prints_as_the_float(value):
     assert exact(exact(value)) == exact(value)
 
 
-def test_exact_takes_whole_and_numpy_numbers():
-    assert exact(2) == 2
-    assert exact(np.float64(0.1)) == Fraction(1, 10)
-    assert sum([exact(0.1)] * 10) == 1
-    assert reduce(add, [0.1] * 10) != 1  # the control: binary sums do drift
-
-
 @settings(max_examples=300)
 @given(fractions)
 def test_decimal_above_is_the_next_printed_decimal(value):
@@ -217,11 +198,6 @@ def test_square_root_above_is_at_most_two_floats_above(value):
     for _ in range(3):
         three_below = math.nextafter(three_below, -1)
     assert three_below < 0 or Fraction(three_below) ** 2 < value
-
-
-def test_square_root_above_is_exact_on_squares():
-    for n in (0, 1, 4, 9, 144, 2**40):
-        assert square_root_above(Fraction(n)) == math.isqrt(n)
 
 
 @settings(max_examples=200)

@@ -217,23 +217,6 @@ def test_a_file_without_a_header_is_refused_and_not_quoted(case, tmp_path):
         assert_one_sentence(refusal.value, WORD, NUMBER, "31337", "Jane")
 
 
-def test_numbers_that_are_names_are_taken_from_who_lists_them(tmp_path):
-    path = tmp_path / "gdp.csv"
-    path.write_text("country,2023,2024\nAustria,1,2\n")
-    with pytest.raises(InvalidDataError, match="columns="):
-        open_source(path)
-    assert open_source(path, ["2023", "2024"]).feature_names == ("2023", "2024")
-
-
-@pytest.mark.parametrize("case", HEADERLESS)
-def test_no_draft_is_made_of_a_row(case, tmp_path):
-    path = tmp_path / "people.csv"
-    path.write_text(HEADERLESS[case])
-    with pytest.raises(EigenveilError) as refusal:
-        draft_schema(path)
-    searched(refusal.value)
-
-
 @pytest.mark.parametrize("data", BAD)
 def test_a_draft_holds_no_value(data):
     """Where a frame has categories in its type, or values of any kind, none of them is in its schema."""
@@ -272,36 +255,6 @@ def test_bad_parquet_is_not_quoted(column, tmp_path):
     pq.write_table(pa.table({"a": [1.0, 2.0], "b": column}), tmp_path / "data.parquet")
     with pytest.raises(EigenveilError) as refusal:
         PrivatePCA(1, norm_bound=1.0).fit(tmp_path / "data.parquet")
-    searched(refusal.value)
-
-
-@pytest.mark.parametrize(
-    "one_of_them", ["1\n\n2\n", "1\n2\n\n", "1\r\n\r\n2\r\n", "\n1\n2\n", "1\nNA\n2\n", '1\n""\n2\n']
-)
-@pytest.mark.parametrize("block", [2, 2**22])
-def test_a_blank_line_of_one_column_is_a_missing_value(one_of_them, block, tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.tables.delimited._BLOCK", block)
-    path = tmp_path / "one.csv"
-    path.write_text("a\n" + one_of_them)
-    with pytest.raises(InvalidDataError, match="NaN or infinity"):
-        second_moments(path, RowBound(1.0))
-    rows = np.vstack(list(open_table(path, missing=7.0).batches()))
-    assert sorted(rows.ravel()) == [1.0, 2.0, 7.0]
-    path.write_text("a,b\n1,1\n\n2,2\n")  # no row of two columns is blank
-    assert second_moments(path, RowBound(1.0)).n_rows == 2
-
-
-def test_a_blank_line_of_one_column_is_a_missing_value_on_dask_too(tmp_path):
-    pytest.importorskip("dask.dataframe", reason="Dask is not installed")
-    from eigenveil.tables.open import open_with_engine
-
-    path = tmp_path / "one.csv"
-    path.write_text("a\n1\n\n2\n")
-    with pytest.raises(InvalidDataError, match="NaN or infinity"):
-        second_moments(open_with_engine([path], "dask"), RowBound(1.0))
-    path.write_text(HEADERLESS["text"])
-    with pytest.raises(InvalidDataError) as refusal:
-        second_moments(open_with_engine([path], "dask"), RowBound(1.0))
     searched(refusal.value)
 
 
