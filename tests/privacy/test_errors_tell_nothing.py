@@ -18,7 +18,7 @@ import scipy.sparse
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, RowBound, Schema, SecondMoments
 from eigenveil.errors import EigenveilError, InvalidDataError
 from eigenveil.estimators import LocalPCA
-from eigenveil.local import LocalProtocol
+from eigenveil.local import LocalProtocol, encode_many
 from eigenveil.tables.open import draft_schema, open_source, open_table, second_moments
 from eigenveil.tables.schema import Column
 from helpers import assert_one_sentence
@@ -105,6 +105,7 @@ ENTRIES = {
     "PrivateRidge.partial_fit": lambda X: PrivateRidge(norm_bound=1.0).partial_fit(X, np.ones(len_of(X))),
     "PrivateRidge.predict": lambda X: FITTED[2].predict(X),
     "LocalPCA.fit": lambda X: LocalPCA(1, norm_bound=1.0).fit(X),
+    "encode_many": lambda X: encode_many(LocalProtocol(3, epsilon=1.0), X),
     "LocalPCA.transform": lambda X: FITTED[1].transform(X),
     "PrivatePCA.transform": lambda X: FITTED[0].transform(X),
     "PrivatePCA.inverse_transform": lambda X: FITTED[0].inverse_transform(X),

@@ -110,16 +110,6 @@ def test_killed_processes_never_leave_a_release_without_its_spend(tmp_path, mome
     assert spends >= files >= finished > 0
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("turn", range(200))  # a new folder each, because the check reads all of it
-def test_many_more_kills(tmp_path, moments, turn):
-    folder, path = tmp_path / f"releases-{turn}", tmp_path / f"ledger-{turn}"
-    folder.mkdir()
-    PrivacyLedger.create(path, epsilon=1000.0, data_set="study")
-    found, _ = kill_while_releasing(folder, path, moments, 50)
-    assert found == []
-
-
 def killed_by_itself(function):
     """Run in a child that ends itself by SIGKILL somewhere inside `function`."""
     child = start_child(function)
