@@ -109,21 +109,12 @@ def _log_factor(a: FloatArray) -> FloatArray:
     return np.asarray(-a * np.log1p(1 / a) - np.log1p(a))
 
 
-def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Return a delta at which rho-zCDP implies (epsilon, delta)-DP, for any dimension of the noise.
-
-    The tight conversion of Canonne, Kamath and Steinke (2020, Proposition 12):
-    delta = min over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) (1/alpha) (1 - 1/alpha)^(alpha - 1).
-    """
-    log_delta = _best_order(lambda a: a * ((1 + a) * rho - epsilon) + _log_factor(a))
-    # Rounding may lose 1e-16 of a large exponent; a delta that underflows must not read as pure.
-    delta = math.exp(log_delta + _SLACK * (1 + abs(log_delta)))
-    return min(1.0, max(delta, 5e-324))
-
-
 @functools.lru_cache(maxsize=256)  # asked for by every fit with a delta
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Return an epsilon at which rho-zCDP implies (epsilon, delta)-DP: `zcdp_delta` solved for epsilon.
+    """Return an epsilon at which rho-zCDP implies (epsilon, delta)-DP, for any dimension of the noise.
+
+    The tight conversion of Canonne, Kamath and Steinke (2020, Proposition 12), solved for epsilon:
+    delta = min over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) (1/alpha) (1 - 1/alpha)^(alpha - 1).
 
     Examples
     --------

@@ -216,16 +216,12 @@ class ExpectedLoss:
     loss : float
         Expected qF(V_k) - qF(V): the variance that the released directions miss.
     ratio : float
-        Size of the noise in units of the gap; the formula is the limit for a small ratio.
+        Size of the noise in units of the gap. The formula is the limit for a small ratio; up to 1/2, simulation
+        agrees to a fifth (docs/research/theory.md).
     """
 
     loss: float
     ratio: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether the ratio is at most 1/2, where simulation agrees to a fifth (docs/research/theory.md)."""
-        return self.ratio <= 0.5
 
 
 def expected_loss(
