@@ -107,13 +107,9 @@ class Terms:
             n_colluding=self.n_colluding,
         )
 
-    def guarantee(self, n_sites: int | None = None) -> Guarantee:
-        """Return the guarantee for this number of sites; for all sites by default."""
-        return (
-            self.mechanism_for(len(self.invited) if n_sites is None else n_sites)
-            .guarantee()
-            .for_unit(self.row_rule.unit)
-        )
+    def guarantee(self) -> Guarantee:
+        """Return the guarantee if all invited sites join."""
+        return self.mechanism_for(len(self.invited)).guarantee().for_unit(self.row_rule.unit)
 
     @property
     def fingerprint(self) -> str:
@@ -321,22 +317,19 @@ class Round:
         """Return the round that `to_json` wrote, or raise if it was changed or is of another format."""
         try:
             content = parsed_json(text)
-            form, fingerprint = content["format"], content["fingerprint"]
-        except (ValueError, KeyError, TypeError):
-            raise FederationError("The text is not a round of eigenveil.") from None
-        if form != FORMAT:
-            raise FederationError(
-                f"The round has format {quoted(form)}, and this version reads {FORMAT}; update eigenveil."
-            )
-        try:
+            form = content["format"]
+            if form != FORMAT:
+                raise FederationError(
+                    f"The round has format {quoted(form)}, and this version reads {FORMAT}; update eigenveil."
+                )
             members = tuple(Member(**member) for member in content["members"])
             made = cls(Terms.from_dict(content["terms"]), members, content["closed"] is True)
-            found = made.fingerprint
+            intact = made.fingerprint == content["fingerprint"]
         except EigenveilError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            raise FederationError("The round does not have the fields of its format.") from None
-        if found != fingerprint:
+            raise FederationError("The text is not a round of eigenveil, or misses fields of one.") from None
+        if not intact:
             raise FederationError("The round was changed after it was written; get it anew.")
         return made
 
