@@ -46,6 +46,17 @@ def framework(monkeypatch):
     return common, expected
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tolerance_above_a_fifth_has_its_reason_beside_it(name, framework):
+    expected = framework[1]
+    loose = [
+        key
+        for key, one in expected.load_expected(name).items()
+        if one["tolerance"] > expected.LOOSE * abs(one["value"]) and not one.get("reason")
+    ]
+    assert loose == []
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rerun_gives_what_is_expected(name, framework, tmp_path):

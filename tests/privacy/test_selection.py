@@ -96,8 +96,6 @@ def test_the_scale_is_two_over_epsilon():
         noise_scale(Fraction(1, 10**17))
 
 
-def counts_of(magnitudes):
-    return MagnitudeCounts(1).update(np.asarray(magnitudes, dtype=float)[:, None])
 
 
 # One row that the second place holds, and the first does not. The second place has a loss of epsilon.
