@@ -26,12 +26,12 @@ GOAL = 3.0
 PAUSE = 0.2  # the threads of BLAS go on turning for some 100 ms after their last work
 
 
-def seconds(work: Callable[[], object]) -> tuple[float, float]:
-    """Return the time on the clock and that of the processors."""
+def seconds(work: Callable[[], object]) -> float:
+    """Return the time of a piece of work on the clock."""
     time.sleep(PAUSE)
-    start, used = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
     work()
-    return time.perf_counter() - start, time.process_time() - used
+    return time.perf_counter() - start
 
 
 def closed_round(mechanism: str, n_sites: int, d: int, folder: Path) -> tuple[Round, list[Path]]:
@@ -53,13 +53,13 @@ def timed(mechanism: str, n_sites: int, n_rows: int, d: int) -> dict[str, float]
         folder = Path(directory)
         agreed, keys = closed_round(mechanism, n_sites, d, folder)
         held = {}
-        own, _ = seconds(lambda: held.update(moments=site_moments(agreed, X)))
+        own = seconds(lambda: held.update(moments=site_moments(agreed, X)))
         sent = [folder / f"{number}.contribution" for number in range(n_sites)]
         took = [
-            seconds(lambda key=key, file=file: contribute(agreed, key, held["moments"], file))[0]
+            seconds(lambda key=key, file=file: contribute(agreed, key, held["moments"], file))
             for key, file in zip(keys, sent, strict=True)
         ]
-        combined, _ = seconds(lambda: combine(agreed, sent))
+        combined = seconds(lambda: combine(agreed, sent))
         size = sent[0].stat().st_size
     return {"moments": own, "contribution": took[0], "combination": combined, "bytes": float(size)}
 
