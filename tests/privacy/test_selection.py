@@ -96,8 +96,6 @@ def test_the_scale_is_two_over_epsilon():
         noise_scale(Fraction(1, 10**17))
 
 
-
-
 # One row that the second place holds, and the first does not. The second place has a loss of epsilon.
 CLOSE, NEIGHBOUR = np.array([1, 0, 0]), np.array([0, 0, 0])
 
