@@ -10,6 +10,8 @@ contribution is timed without the moments that it starts from: noise, masks, sig
 import argparse
 import json
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -18,10 +20,18 @@ import numpy as np
 from eigenveil import PrivatePCA, Schema
 from eigenveil.federation import Round, SiteKeys, combine, contribute, invite
 from eigenveil.federation.site import site_moments
-from moments import seconds
 
 PARAMETERS = {"gaussian": {"mechanism": "gaussian", "delta": 1e-6}, "matrix_laplace": {"mechanism": "matrix_laplace"}}
 GOAL = 3.0
+PAUSE = 0.2  # the threads of BLAS go on turning for some 100 ms after their last work
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the time of a piece of work on the clock."""
+    time.sleep(PAUSE)
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def closed_round(mechanism: str, n_sites: int, d: int, folder: Path) -> tuple[Round, list[Path]]:
@@ -43,13 +53,13 @@ def timed(mechanism: str, n_sites: int, n_rows: int, d: int) -> dict[str, float]
         folder = Path(directory)
         agreed, keys = closed_round(mechanism, n_sites, d, folder)
         held = {}
-        own, _ = seconds(lambda: held.update(moments=site_moments(agreed, X)))
+        own = seconds(lambda: held.update(moments=site_moments(agreed, X)))
         sent = [folder / f"{number}.contribution" for number in range(n_sites)]
         took = [
-            seconds(lambda key=key, file=file: contribute(agreed, key, held["moments"], file))[0]
+            seconds(lambda key=key, file=file: contribute(agreed, key, held["moments"], file))
             for key, file in zip(keys, sent, strict=True)
         ]
-        combined, _ = seconds(lambda: combine(agreed, sent))
+        combined = seconds(lambda: combine(agreed, sent))
         size = sent[0].stat().st_size
     return {"moments": own, "contribution": took[0], "combination": combined, "bytes": float(size)}
 

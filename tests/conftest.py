@@ -51,36 +51,6 @@ def one_command_line():
 
 
 @pytest.fixture
-def noted(record_property):
-    """Record how often a test attacked a guarantee: `python tools/tested_guarantees.py` adds these numbers up."""
-
-    def note(attack, tries, broken=0):
-        for name, value in {"attack": attack, "tries": tries, "broken": broken}.items():
-            record_property(name, value)
-
-    return note
-
-
-@pytest.fixture
-def campaign(noted):
-    """Repeat an attack on a guarantee many times, and count those that succeed."""
-
-    def run(attack, attempt, tries):
-        found, broken = [], []
-        for one in tries:
-            try:
-                found.append(attempt(one))
-            except Exception as error:
-                broken.append((one, error))
-        noted(attack, len(found) + len(broken), len(broken))
-        if broken:
-            raise AssertionError(f"{attack}: {len(broken)} succeeded, the first is {broken[0][0]!r}") from broken[0][1]
-        return found
-
-    return run
-
-
-@pytest.fixture
 def noise_that_repeats(monkeypatch):
     """Every release has the same noise, for tests of what is shown around it: no seed is needed where none is taken."""
     monkeypatch.setattr(randomness, "_fresh_aes", lambda: AESCounter(key=1))

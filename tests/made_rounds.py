@@ -19,12 +19,10 @@ def schema_of(d=D, reach=4.0):
     return Schema.from_dict({"version": 1, "columns": {str(i): {"range": [-reach, reach]} for i in range(d)}})
 
 
-def drafted(n_sites=3, n_colluding=1, d=D, quorum=None, deadline=None, schema=None, purpose="", **parameters):
+def drafted(n_sites=3, n_colluding=1, d=D, quorum=None, schema=None, purpose="", **parameters):
     given = {"epsilon": 1.0, "schema": schema or schema_of(d), **parameters}
     names = [f"site {number}" for number in range(n_sites)]
-    return invite(
-        PrivatePCA(None, **given), names, n_colluding=n_colluding, quorum=quorum, deadline=deadline, purpose=purpose
-    )
+    return invite(PrivatePCA(None, **given), names, n_colluding=n_colluding, quorum=quorum, purpose=purpose)
 
 
 def joined(draft, folder, sites=None):

@@ -47,17 +47,16 @@ NAMES, CONTENT = ("mkdir", "create", "link", "rename", "unlink"), ("write", "tru
 FAILED = "failed "
 
 
-def recorded(code, folder):
-    """Run Python code with the folder as its argument; return its steps there. What it sends are its own marks."""
-    trace = folder.parent / "trace"
+def recorded(code, folder, failing=None):
+    """Run Python code with the folder as its argument; return its steps there. What it sends are its own marks.
+
+    `failing` is the kind and the number of a call that ends in EIO.
+    """
+    trace, names, sizes, steps = folder.parent / "trace", {Path(): ROOT}, {}, []
     command = ["strace", "-f", "-y", "-xx", "-s", "1000000", "-e", f"trace={CALLS}", "-o", trace]
+    if failing is not None:
+        command += ["-e", f"inject={failing[0]}:error=EIO:when={failing[1]}"]
     subprocess.run([*command, sys.executable, "-c", code, folder], check=True)
-    return steps_in(trace, folder)
-
-
-def steps_in(trace, folder):
-    """Return the steps in a folder that a trace tells."""
-    names, sizes, steps = {Path(): ROOT}, {}, []
     for line in trace.read_text().splitlines():
         found = _LINE.match(line)
         if found:

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from marked_part import with_part
-
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "mechanisms.md"
 BEGIN = "<!-- mechanisms: begin; made by tools/mechanisms_table.py, do not edit by hand -->"
 END = "<!-- mechanisms: end -->"
@@ -34,7 +32,11 @@ def mechanisms_table(mechanisms: Mapping[str, Any]) -> str:
 
 def with_table(page: str, table: str) -> str:
     """Return the page with the table between its two markers."""
-    return with_part(page, BEGIN, END, table)
+    before, found, rest = page.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not (found and closed):
+        raise SystemExit(f"The page must hold the two lines {BEGIN!r} and {END!r}.")
+    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
 
 
 def main() -> None:

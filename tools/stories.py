@@ -791,11 +791,15 @@ def opendp() -> None:
 @story(RESEARCHER, "account for releases with dp-accounting.", "interop/test_dp_accounting.py")
 def dp_accounting() -> None:
     needs("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
     from dp_accounting.rdp import RdpAccountant
 
-    from eigenveil.interop.dp_accounting import rdp_event
+    from eigenveil.interop.dp_accounting import pld_event, rdp_event, relation
 
-    assert RdpAccountant().compose(rdp_event(pca_release().guarantee)).get_epsilon(1e-6) < 10
+    pure = pca_release().guarantee
+    assert 5 <= PLDAccountant(relation(pure)).compose(pld_event(pure)).get_epsilon(0.0) < 5.001
+    gaussian = ev.PrivatePCA(1, epsilon=1.0, delta=1e-6, norm_bound=300.0, mechanism="gaussian").fit(frame()).guarantee_
+    assert RdpAccountant().compose(rdp_event(gaussian), 10).get_epsilon(1e-5) < 5
 
 
 @story(R_USER, "fit through reticulate.", "docs/test_r.py")

@@ -1,12 +1,10 @@
 """Conversions of privacy numbers: right by an independent computation, and rounded to the safe side."""
 
+import itertools
 import math
 from fractions import Fraction
-from functools import reduce
-from operator import add
 
 import mpmath
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,16 +15,15 @@ from eigenveil.accounting.calibration import (
     float_above,
     pure_rho,
     square_root_above,
-    zcdp_delta,
     zcdp_epsilon,
     zcdp_rho,
 )
 from eigenveil.errors import InvalidParameterError
 from helpers import refused
 
-RHOS = [1e-7, 1e-5, 1e-3, 0.02, 0.1, 0.5, 2.0, 10.0]
-EPSILONS = [1e-3, 0.01, 0.1, 0.3, 1.0, 3.0, 8.0, 20.0]
-DELTAS = [1e-12, 1e-9, 1e-6, 1e-4, 1e-2, 0.1]
+RHOS = [1e-7, 1e-3, 0.1, 0.5, 10.0]
+EPSILONS = [1e-3, 0.1, 1.0, 8.0, 20.0]
+DELTAS = [1e-12, 1e-6, 0.1]
 
 
 def log_delta_at(rho, epsilon, alpha):
@@ -66,48 +63,13 @@ def gaussian_log_delta(rho, epsilon):
         return mpmath.log(upper - lower)
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_delta_is_the_least_over_orders_from_above(rho, epsilon):
-    wanted = reference_log_delta(rho, epsilon)
-    got = zcdp_delta(rho, epsilon)
-    if wanted > -700:
-        with mpmath.workdps(50):
-            assert got >= mpmath.exp(wanted) * (1 - mpmath.mpf(10) ** -30)
-        assert got <= float(mpmath.exp(wanted)) * (1 + 1e-8)
-
-
-def test_a_delta_too_small_for_a_float_is_not_zero():
-    # Zero would claim pure privacy, which no Gaussian has.
-    for rho, epsilon in ((1e-4, 10.0), (1e-7, 0.1), (0.1, 20.0)):
-        assert zcdp_delta(rho, epsilon) > 0
-
-
-def test_the_reference_agrees_with_a_dense_grid_of_orders():
-    # A second, plainer reference: brute force over a million orders with math functions only.
-    offsets = np.exp(np.linspace(-12, 12, 1_000_001))
-    for rho, epsilon in [(0.02, 1.0), (0.5, 3.0), (0.001, 0.1), (2.0, 8.0)]:
-        alpha = 1 + offsets
-        values = offsets * (alpha * rho - epsilon) - offsets * np.log1p(1 / offsets) - np.log1p(offsets)
-        assert math.isclose(values.min(), float(reference_log_delta(rho, epsilon)), rel_tol=1e-9)
-
-
-@pytest.mark.parametrize("rho", RHOS)
-def test_delta_bounds_the_exact_gaussian(rho):
-    for epsilon in EPSILONS:
-        exact_log = gaussian_log_delta(rho, epsilon)
-        assert exact_log < -700 or math.log(zcdp_delta(rho, epsilon)) >= exact_log
-
-
-def test_control_a_looser_gaussian_breaks_the_bound():
-    # The same comparison with the noise 5 % too small must fail somewhere, or it would compare nothing.
-    broken = [
-        gaussian_log_delta(rho * 1.05**2, epsilon) > math.log(zcdp_delta(rho, epsilon))
-        for rho in RHOS
-        for epsilon in EPSILONS
-        if gaussian_log_delta(rho, epsilon) > -700
-    ]
-    assert any(broken)
+def test_epsilon_covers_the_exact_gaussian_and_not_one_with_a_tenth_less_noise():
+    broken = []
+    for rho, delta in itertools.product(RHOS, DELTAS):
+        epsilon = zcdp_epsilon(rho, delta)
+        assert gaussian_log_delta(rho, epsilon) <= math.log(delta)
+        broken.append(gaussian_log_delta(rho / 0.9**2, epsilon) > math.log(delta))
+    assert any(broken)  # the control
 
 
 @pytest.mark.parametrize("delta", DELTAS)
@@ -180,13 +142,6 @@ def test_exact_prints_as_the_float(value):
     assert exact(exact(value)) == exact(value)
 
 
-def test_exact_takes_whole_and_numpy_numbers():
-    assert exact(2) == 2
-    assert exact(np.float64(0.1)) == Fraction(1, 10)
-    assert sum([exact(0.1)] * 10) == 1
-    assert reduce(add, [0.1] * 10) != 1  # the control: binary sums do drift
-
-
 @settings(max_examples=300)
 @given(fractions)
 def test_decimal_above_is_the_next_printed_decimal(value):
@@ -217,11 +172,6 @@ def test_square_root_above_is_at_most_two_floats_above(value):
     for _ in range(3):
         three_below = math.nextafter(three_below, -1)
     assert three_below < 0 or Fraction(three_below) ** 2 < value
-
-
-def test_square_root_above_is_exact_on_squares():
-    for n in (0, 1, 4, 9, 144, 2**40):
-        assert square_root_above(Fraction(n)) == math.isqrt(n)
 
 
 @settings(max_examples=200)

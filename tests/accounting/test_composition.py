@@ -242,12 +242,6 @@ def test_concentrated_parts_add_their_rho(delta):
     assert zcdp_epsilon(8 * rho, delta) * (1 - 1e-9) <= whole.epsilon <= zcdp_epsilon(whole.rho, delta)
 
 
-def test_concentrated_and_pure_parts_mix():
-    whole = compose([Guarantee(1.0, 1e-9, rho=0.01), Guarantee(0.1)], delta=1e-6)
-    assert math.isclose(whole.rho, 0.015, rel_tol=1e-14)
-    assert whole.epsilon <= min(1.1, zcdp_epsilon(whole.rho, 1e-6))
-
-
 def test_a_bare_approximate_part_has_no_rho():
     whole = compose([Guarantee(0.1, 1e-9), Guarantee(0.1, 1e-6, rho=0.001)])
     assert whole.rho is None
@@ -260,8 +254,3 @@ def test_a_smaller_delta_than_the_parts_have_is_infinite_unless_rho_is_known():
     known = Guarantee(0.5, 1e-6, rho=zcdp_rho(0.5, 1e-6))
     assert math.isfinite(compose([known] * 2, delta=1e-9).epsilon)
     assert math.isfinite(compose([known], delta=1e-9).epsilon)
-
-
-def test_the_stated_epsilon_survives_a_file():
-    whole = compose([Guarantee(0.1, assumptions=("A.",))] * 5, delta=1e-6)
-    assert Guarantee.from_dict(whole.to_dict()) == whole

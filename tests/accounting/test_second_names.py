@@ -10,7 +10,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -63,14 +62,6 @@ def second_folder(path, link):
     other.mkdir()
     link(path / DATABASE, other / DATABASE)
     return other
-
-
-def test_control_an_interrupted_spend_is_rolled_back_and_what_follows_stays(path):
-    made(path)
-    assert leave_hot_journal(path)
-    for _ in range(3):
-        PrivacyLedger(path).spend(COST, "after")
-    assert [entry.what for entry in PrivacyLedger(path).entries()] == ["first", "after", "after", "after"]
 
 
 def test_no_spend_is_recorded_under_a_hard_link(path):
@@ -163,23 +154,6 @@ def test_no_spend_is_recorded_under_a_mount_of_the_file(path):
     assert [entry.what for entry in PrivacyLedger(path).entries()] == ["first"]
 
 
-def test_a_mount_of_the_folder_carries_the_journal(path):
-    made(path)
-    other = path.with_name("a mounted folder")  # the system writes a space as an escape
-    other.mkdir()
-    for first, second in ((path, other), (other, path)):
-        assert in_a_namespace(path, other, first, second) == ""
-    assert [entry.what for entry in PrivacyLedger(path).entries()] == ["first", "under the mount", "under the mount"]
-
-
-def test_a_mount_is_found_under_a_name_with_spaces(path):
-    made(path)
-    other = path.with_name("a folder\twith \\ and ü")
-    other.mkdir()
-    (other / DATABASE).touch()
-    assert "mounted by itself" in in_a_namespace(path / DATABASE, other / DATABASE, path, other)
-
-
 # The folder.
 
 
@@ -200,35 +174,6 @@ def test_the_folder_is_private_to_its_user(path):
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert [file.name for file in path.iterdir()] == [DATABASE]
-
-
-def test_a_kill_while_a_ledger_is_made_leaves_none(path, monkeypatch):
-    def make():
-        monkeypatch.setattr(os, "rename", lambda *names: os.kill(os.getpid(), signal.SIGKILL))
-        made(path)
-
-    child = start_child(make)
-    assert os.WIFSIGNALED(os.waitpid(child.pid, 0)[1])
-    os.close(child.pipe)
-    with refused(LedgerError):
-        PrivacyLedger(path)
-    assert made(path).entries()[0].what == "first"
-
-
-def test_of_two_that_make_a_ledger_at_once_the_first_wins(path, monkeypatch):
-    rename, turn = os.rename, threading.Event()
-
-    def late(*names):  # somebody else has made one, after it was looked whether there is one
-        if not turn.is_set():
-            turn.set()
-            made(path)
-        rename(*names)
-
-    monkeypatch.setattr(os, "rename", late)
-    with refused(LedgerError):
-        PrivacyLedger.create(path, epsilon=1.0, data_set="other")
-    assert PrivacyLedger(path).data_set == "study"
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 # Parameters of the wrong type.

@@ -97,7 +97,6 @@ def test_a_spend_beyond_the_ledger_is_refused_before_rows_are_read(closed):
         "federation invite --again round.json --epsilon 2 -o x.json",
         f"{INVITE.replace('draft', 'x')} --mechanism laplace",
         f"{INVITE.replace('draft', 'x')} --quorum 5",
-        f"{INVITE.replace('draft', 'x')} --deadline soon",
         "federation join draft.json --site mallory --key m.key -o x.json",
     ],
 )

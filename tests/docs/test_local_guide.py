@@ -110,12 +110,3 @@ def test_the_plan_of_the_guide_runs(capsys):
     plan = next(block for block in blocks("python") if block.startswith("# plan.py"))
     exec(plan, {})  # in this process: it needs no other, and scikit-learn takes seconds to start
     assert capsys.readouterr().out.strip() == "True"
-
-
-def test_the_guide_does_not_say_what_it_does_not_do():
-    text = GUIDE.read_text(encoding="utf-8")
-    assert {re.match(r"# (\w+)\.py", block)[1] for block in blocks("python")} == {
-        "devices", "server", "analyst", "plan",
-    }  # fmt: skip
-    assert len(blocks("bash")) == 2
-    assert "second spend" in text

@@ -4,28 +4,17 @@ The whole site is built once; small sites have the mistakes that must be found.
 """
 
 import importlib.util
-import json
 import re
 import shutil
-import tomllib
 from pathlib import Path
 
 import absolute_links
 import pytest
 
-import eigenveil
-
 ROOT = Path(__file__).parents[2]
 spec = importlib.util.spec_from_file_location("build_site", ROOT / "tools" / "build_site.py")
 tool = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tool)
-TITLES = [
-    "Which mechanism should I use?",
-    "How the privacy budget is split",
-    "What exact numerics means",
-    "Privacy units: several rows per person",
-    "Assumptions and known limits",
-]
 
 
 @pytest.fixture
@@ -96,32 +85,6 @@ def project(folder: Path, page: str, code: str = "") -> Path:
     (folder / "docs" / "index.md").write_text("# Home\n\n[the other](other.md#part)\n")
     (folder / "docs" / "other.md").write_text(f"# Other\n\n## Part\n\n::: thing\n\n{page}\n")
     return folder
-
-
-def test_a_small_site_builds(tmp_path):
-    pytest.importorskip("zensical", reason="needs the docs extra")
-    site = tool.build(tmp_path / "built", project(tmp_path / "project", "Fine."))
-    assert "A module." in (site / "other" / "index.html").read_text(encoding="utf-8")
-    assert tool.problems(site) == []
-
-
-def test_the_version_is_in_the_header(tmp_path):
-    pytest.importorskip("zensical", reason="needs the docs extra")
-    site = tool.build(tmp_path / "built", project(tmp_path / "project", "Fine."))
-    header = (site / "index.html").read_text(encoding="utf-8").partition("<header")[2].partition("</header>")[0]
-    assert f'<span class="version">{eigenveil.__version__}</span>' in header
-
-
-def test_the_repository_is_in_the_header_once_its_address_is_known(tmp_path, monkeypatch):
-    (tmp_path / "src" / "eigenveil").mkdir(parents=True)
-    shutil.copy(ROOT / "src" / "eigenveil" / "__init__.py", tmp_path / "src" / "eigenveil")
-    config = tomllib.loads(tool.settings(ROOT))["project"]
-    urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"].get("urls", {})
-    assert config.get("repo_url") == urls.get("Repository")
-    (tmp_path / "pyproject.toml").write_text('[project]\nurls.Repository = "https://example.org/us/thing"\n')
-    monkeypatch.setattr(tool, "ROOT", tmp_path)
-    config = tomllib.loads(tool.settings(ROOT))["project"]
-    assert config["repo_url"] == "https://example.org/us/thing"
 
 
 def test_links_of_the_readme_are_absolute_once_the_repository_is_known(tmp_path):
@@ -204,38 +167,3 @@ def test_the_api_reference_shows_no_module_and_no_private_name(built):
         kinds = set(re.findall(r'class="doc doc-object doc-(\w+)"', text))
         assert kinds <= {"class", "function", "attribute"}, page
         assert re.findall(r'href="#eigenveil[\w.]*\._\w*"', text) == []
-
-
-def words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", re.sub(r"<[^>]*>", " ", text).lower()))
-
-
-def found(index: dict, query: str) -> list[str]:
-    """Return the titles of the pages with all words of a query; pages with all of them in the title come first."""
-    pages = [item for item in index["items"] if item["level"] == 1]
-    hits = [(not words(query) <= words(page["title"]), page["title"]) for page in pages]
-    hits = [hit for hit, page in zip(hits, pages, strict=True) if words(query) <= words(page["title"] + page["text"])]
-    return [title for _, title in sorted(hits)]
-
-
-@pytest.mark.parametrize("title", TITLES)
-def test_the_search_finds_a_page_by_the_words_of_its_title(built, title):
-    index = json.loads((built / "search.json").read_text(encoding="utf-8"))
-    assert re.sub(r"<[^>]*>", "", found(index, title)[0]) == title
-    assert found(index, title + " zzz") == []
-
-
-@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_the_home_page_quotes_what_its_example_prints():
-    """The noise is new each time; the guarantee is not, nor how many components there are."""
-    pytest.importorskip("matplotlib", reason="plots are an extra")
-    found = importlib.util.spec_from_file_location("home_picture", ROOT / "tools" / "home_picture.py")
-    home = importlib.util.module_from_spec(found)
-    found.loader.exec_module(home)
-    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    quoted = re.findall(r"^    (.*)$", page.partition("printed: begin")[2].partition("printed: end")[0], re.MULTILINE)
-    printed = home.example(page)[1].splitlines()
-    assert quoted[0] == printed[0]
-    assert len(re.findall(r"\d\.", quoted[1])) == len(re.findall(r"\d\.", printed[1])) == 2
-    assert home.with_printed(page, "\n".join(quoted)) == page
-    assert home.with_printed(page, "other") != page

@@ -70,16 +70,6 @@ def test_nothing_is_measured_twice_unless_fresh(common, toy, tmp_path):
     assert toy.calls == 43
 
 
-def test_a_repeat_depends_on_nothing_but_its_cell(common):
-    def draw(*arguments):
-        return float(common.generator_for(*arguments).normal())
-
-    assert draw("toy", {"a": 1, "b": 2}, 0) == draw("toy", {"b": 2, "a": 1}, 0)
-    others = [("toy", {"a": 1, "b": 2}, 1), ("toy", {"a": 1, "b": 3}, 0), ("joy", {"a": 1, "b": 2}, 0)]
-    others += [("toy", {"a": 1, "b": 2}, 0, 1)]
-    assert len({draw(*other) for other in others} | {draw("toy", {"a": 1, "b": 2}, 0)}) == 5
-
-
 def test_results_are_means_with_standard_errors_and_survive_their_file(common, toy, tmp_path):
     results = common.run("toy", quick=False, cache=tmp_path)
     row = results.one(mean=5.0)
@@ -93,16 +83,6 @@ def test_results_are_means_with_standard_errors_and_survive_their_file(common, t
     runs = common.load_runs(tmp_path / common.RUNS)
     assert [line["cell"] for line in runs] == [row.cell for row in results.rows]
     assert runs[1]["values"]["value"] == pytest.approx(values, rel=1e-7)
-
-
-def test_results_say_what_they_rest_on(common, toy, tmp_path):
-    origin = common.run("toy", quick=True, cache=tmp_path).origin
-    assert origin["commits"]
-    assert origin["days"]
-    assert origin["versions"]["numpy"] == np.__version__
-    assert origin["data"] == {}
-    toy.DATASETS = ("wine",)
-    assert len(common.run("toy", quick=True, cache=tmp_path).origin["data"]["wine"]) == 64
 
 
 def test_the_kept_results_are_the_means_of_the_kept_runs(common):
@@ -133,18 +113,6 @@ def test_expected_values_hold_for_a_rerun_and_catch_a_change(common, toy, tmp_pa
     assert len(expected.disagreements({"at 0": found["at 0"], "new": 1.0}, wanted)) == 2
 
 
-def test_the_page_has_every_section(common, toy, tmp_path, monkeypatch):
-    from experiments import __main__ as command
-
-    monkeypatch.setattr(command, "names", lambda: ["toy"])
-    page = tmp_path / "docs" / "page.md"
-    command.build_page({"toy": common.run("toy", quick=True, cache=tmp_path)}, page)
-    assert "## A toy" in page.read_text()
-    assert "| 5.0 |" in page.read_text()
-    command.build_page({}, page)
-    assert "Not run yet." in page.read_text()
-
-
 def test_the_page_is_what_the_kept_results_say(common, tmp_path, monkeypatch):
     """And `python -m experiments --page-only` writes it."""
     pytest.importorskip("matplotlib", reason="sections draw figures")
@@ -156,28 +124,6 @@ def test_the_page_is_what_the_kept_results_say(common, tmp_path, monkeypatch):
         {name: common.load_results(common.HERE / name / "results.json") for name in common.names()}, page
     )
     assert page.read_text() == command.PAGE.read_text()
-
-
-def test_missing_data_are_named_in_a_sentence(common, toy, tmp_path, monkeypatch):
-    monkeypatch.setenv("EIGENVEIL_DATA", str(tmp_path))
-    assert common.missing_data("toy") is None
-    toy.DATASETS = ("wine", "airfoil")
-    sentence = common.missing_data("toy")
-    assert "airfoil" in sentence
-    assert "wine" not in sentence
-
-
-def test_cells_without_their_data_are_left_out_and_so_are_their_findings(common, toy, tmp_path, monkeypatch):
-    from experiments import expected
-
-    monkeypatch.setenv("EIGENVEIL_DATA", str(tmp_path))
-    toy.DATASETS = ("airfoil",)
-    toy.cells = lambda quick: [({"mean": 1.0, "data": "airfoil"}, 2), ({"mean": 2.0, "data": "wine"}, 2)]
-    assert [row.cell["data"] for row in common.run("toy", quick=True, cache=tmp_path).rows] == ["wine"]
-    (tmp_path / "toy").mkdir()
-    (tmp_path / "toy" / "expected.json").write_text(json.dumps({"airfoil, x": {}, "wine, x": {}}))
-    monkeypatch.setattr(expected, "HERE", tmp_path)
-    assert list(expected.load_expected("toy", without=common.lacking("toy"))) == ["wine, x"]
 
 
 def test_disagreements_come_first_and_a_partial_run_keeps_full_results(common, toy, tmp_path, monkeypatch, capsys):

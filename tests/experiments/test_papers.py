@@ -85,17 +85,3 @@ def test_algorithm_2_made_smaller_is_algorithm_2():
     assert reached == pytest.approx(float(np.sum(matrix * whole)), rel=0.05)
     two = fantope_components(matrix, 2, penalty=penalty, tol=1e-6, max_iter=2000).components
     assert subspace_distance(two, solution(matrix, beside, 2, penalty)) < 0.02
-
-
-def test_algorithm_2_leaves_at_most_s_features():
-    from experiments.wang_xu2019.algorithm2 import algorithm_2
-
-    generator = np.random.default_rng(3)
-    noise = generator.normal(size=(60, 60))
-    matrix = (noise + noise.T) / 2
-    sizes = [int(np.count_nonzero(algorithm_2(matrix, 5, s).any(axis=0))) for s in (5, 8, 15)]
-    assert sizes[0] == 5
-    assert all(size <= s for size, s in zip(sizes, (5, 8, 15), strict=True))
-    # With s = k the largest of the diagonal are left.
-    chosen = np.flatnonzero(algorithm_2(matrix, 5, 5).any(axis=0))
-    assert set(chosen) == set(np.argsort(-np.diag(matrix))[:5])

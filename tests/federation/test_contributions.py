@@ -3,7 +3,6 @@
 import os
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -18,9 +17,8 @@ from eigenveil.federation import (
     combine,
     contribute,
     site,
-    wire,
 )
-from eigenveil.federation.combining import _check_range
+from eigenveil.federation.contributions import _check_range, from_words, opened, sealed
 from eigenveil.federation.crypto import public_keys, signed
 from eigenveil.federation.rounds import Member, joining_message
 from eigenveil.gate import pay_for_share, site_share
@@ -60,17 +58,17 @@ def test_every_contribution_counts_once_for_its_own_round_and_site(some_round, t
     theirs = contribute(other, keys["site 0"], site_rows()[0], tmp_path / "other").read_bytes()
     assert objection_to(agreed, [theirs, *sent[1:]]) is Objection.FOREIGN
     # With another site's name, as it is and signed anew by who has a key of its own.
-    place = slice(wire._PLACE_AT, wire._FLAGS_AT)
+    place = slice(36, 40)
     renamed = bytearray(sent[0])
     renamed[place] = (1).to_bytes(4, "little")
     assert objection_to(agreed, [bytes(renamed), *sent[1:]]) is Objection.FORGED
-    words = wire.opened(agreed, sent[0]).words
-    resealed = wire.sealed(agreed, 1, words, False, secrets["site 0"].signing)
+    words = opened(agreed, sent[0]).words
+    resealed = sealed(agreed, 1, words, False, secrets["site 0"].signing)
     assert objection_to(agreed, [resealed, *sent[1:]]) is Objection.FORGED
     renamed[place] = (7).to_bytes(4, "little")
     assert objection_to(agreed, [bytes(renamed), *sent[1:]]) is Objection.FOREIGN
     # A fingerprint cannot be put in place of another.
-    moved = theirs[: wire._PRINT_AT] + bytes.fromhex(agreed.fingerprint) + theirs[wire._PLACE_AT :]
+    moved = theirs[:4] + bytes.fromhex(agreed.fingerprint) + theirs[36:]
     assert objection_to(agreed, [moved, *sent[1:]]) is Objection.FORGED
 
 
@@ -115,9 +113,9 @@ def test_a_poisoned_contribution_is_bounded_by_the_range_of_the_sum(tmp_path, ad
     grid, reach = agreed.terms.row_rule.limit_squared, agreed.mechanism.noise_reach
 
     def poisoned(entry, by):
-        words = wire.opened(agreed, sent[0]).words.copy()
+        words = opened(agreed, sent[0]).words.copy()
         words[[entry]] += np.uint64(int(by * grid) % 2**64)
-        return [wire.sealed(agreed, 0, words, False, secrets.signing), *sent[1:]]
+        return [sealed(agreed, 0, words, False, secrets.signing), *sent[1:]]
 
     combine(agreed, poisoned(0, rows / 4))  # within what rows can do, nobody can see it
     extra = (
@@ -134,8 +132,8 @@ def test_a_poisoned_contribution_is_bounded_by_the_range_of_the_sum(tmp_path, ad
 
 def test_the_corner_tells_the_number_of_units(some_round):
     agreed, sent, _ = some_round
-    total = sum(wire.opened(agreed, content).words for content in sent)
-    sums = dict(wire.from_words(agreed.mechanism, total))
+    total = sum(opened(agreed, content).words for content in sent)
+    sums = dict(from_words(agreed.mechanism, total))
     _check_range(agreed, sums)
     sums[UNITS] = sums[UNITS] * 10_000
     with refused(FederationError):
@@ -237,15 +235,6 @@ def test_what_would_fail_later_fails_before_the_spend(tmp_path):
     assert keys["site 0"].exists()
 
 
-def test_nobody_contributes_after_the_deadline(tmp_path):
-    soon = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
-    agreed, keys = joined(drafted(deadline=soon), tmp_path)
-    with refused(FederationError):
-        contribute(agreed, keys["site 0"], site_rows()[0], tmp_path / "a")
-    later, keys = joined(drafted(deadline="2999-01-01T00:00+00:00"), tmp_path)
-    assert contribute(later, keys["site 0"], site_rows()[0], tmp_path / "a").exists()
-
-
 def test_data_that_are_not_those_of_the_round_are_refused(tmp_path):
     agreed, keys = joined(drafted(), tmp_path)
     for data in (
@@ -290,8 +279,7 @@ def test_a_share_is_drawn_only_for_what_was_paid(tmp_path):
 def test_a_contribution_has_eight_bytes_a_number_and_a_constant(some_round):
     _, sent, _ = some_round
     width = D + 1
-    assert {len(content) for content in sent} == {8 * width * (width + 1) // 2 + 8 * 2 + wire.OVERHEAD_BYTES}
-    assert wire.OVERHEAD_BYTES == 105
+    assert {len(content) for content in sent} == {8 * width * (width + 1) // 2 + 8 * 2 + 105}
 
 
 def test_noise_beyond_int64_wraps_and_is_not_cut_off():

@@ -159,9 +159,7 @@ def test_a_draft_refuses_private_choices_and_a_missing_schema():
         invite(PrivateCovariance(epsilon=1.0), ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    "options", [{"n_sites": 1}, {"n_colluding": 3}, {"quorum": 1}, {"quorum": 4}, {"deadline": "soon"}]
-)
+@pytest.mark.parametrize("options", [{"n_sites": 1}, {"n_colluding": 3}, {"quorum": 1}, {"quorum": 4}])
 def test_a_draft_refuses_numbers_that_cannot_be(options):
     with refused(InvalidParameterError):
         drafted(**options)
@@ -283,10 +281,9 @@ def test_who_may_join_and_when_a_round_closes(tmp_path):
 
 
 def test_a_round_is_repeated_without_a_site_with_fresh_keys(tmp_path):
-    agreed, keys = joined(drafted(4, quorum=3, deadline="2020-01-01T00:00+00:00"), tmp_path)
+    agreed, keys = joined(drafted(4, quorum=3), tmp_path)
     again = agreed.again(["site 2"])
     assert again.terms.invited == ("site 0", "site 1", "site 3")
-    assert again.terms.deadline is None
     assert again.members == ()
     assert again.terms.fingerprint != agreed.terms.fingerprint
     with refused(FederationError):  # the old keys are for the old terms

@@ -108,14 +108,6 @@ def test_noise_has_the_size_that_the_sensitivity_asks_for(modules, delta):
     assert np.linalg.norm(noise) == pytest.approx(budget.matrix_error(d, radius), rel=0.1)
 
 
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
-def test_parts_spend_the_whole(modules, delta):
-    budget = modules["competitors"].Budget(1.0, delta)
-    parts = [budget.part(share).strength for share in (0.2, 0.3, 0.5)]
-    power = 2 if delta > 0 else 1
-    assert sum(part**power for part in parts) == pytest.approx(budget.strength**power)
-
-
 def test_where_noise_is_nearly_nothing_everybody_finds_the_truth(modules, table):
     frontier = modules["frontier"]
     for delta in frontier.DELTAS:
@@ -131,27 +123,6 @@ def test_where_noise_is_nearly_nothing_everybody_finds_the_truth(modules, table)
             limit = 0.5 if name == "DP-Oja" else 0.05  # one batch and a large step are one step of the power method
             assert found["1"] < limit, name
             assert found.get("matrix", 0.0) < 0.2, name
-
-
-def test_a_radius_clips_what_everybody_sums(table):
-    radius = table.radii[2]
-    shortened = table.X * np.minimum(1.0, radius / table.norms)[:, None]
-    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 2)))[0]
-    np.testing.assert_allclose(table.sums(radius), shortened.T @ shortened)
-    np.testing.assert_allclose(table.sums_times(basis, radius), shortened.T @ (shortened @ basis))
-    parts = [table.batch_times(basis, radius, batch, 7) for batch in range(7)]
-    np.testing.assert_allclose(sum(part for part, _ in parts), shortened.T @ (shortened @ basis))
-    assert sum(rows for _, rows in parts) == table.n
-    np.testing.assert_allclose(table.transformed_sums(np.eye(6), radius), table.sums(radius))
-
-
-def test_a_page_gets_its_tables_and_refuses_to_miss_a_mark(modules):
-    page = modules["page"]
-    text = "a\n<!-- frontier: one -->\nold\n<!-- end -->\nb\n<!-- frontier: two -->\n<!-- end -->\n"
-    assert "old" not in page.filled(text, {"one": "new", "two": r"\1"})
-    assert page.filled(text, {"one": "new"}).startswith("a\n<!-- frontier: one -->\nnew\n<!-- end -->\nb\n")
-    with pytest.raises(ValueError, match="no mark"):
-        page.filled(text, {"three": ""})
 
 
 def test_the_page_is_what_the_saved_results_say(modules, tmp_path):
@@ -171,37 +142,3 @@ def test_the_page_is_what_the_saved_results_say(modules, tmp_path):
                 if (case["delta"] > 0) == (kind == "approximate") and page.SAME in case["errors"].get(measure, {})
             ]
             assert of[page.SAME] == [sum(measure not in case["lower"] for case in cases), len(cases)]
-
-
-def test_single_errors_are_summarized(modules):
-    page = modules["page"]
-    found = {
-        **{"set": "made", "form": "raw", "epsilon": 1.0, "delta": 1e-6, "n": 400, "d": 6},
-        "contestants": {
-            page.OURS: {"1": {"errors": [0.5, 0.6]}},
-            page.SAME: {"1": {"errors": [0.2, 0.21, 0.22]}},
-            "Gaussian": {"1": {"errors": [0.1, 0.11, 0.12]}},
-            "nothing": {"1": {"errors": [0.9, 0.9]}},
-        },
-    }
-    names = list(modules["frontier"].CONTESTANTS)
-    results = page.summarized([found], names)
-    (case,) = results["cases"]
-    assert case["errors"]["1"][page.SAME] == [0.21, 0.006]
-    assert (case["runs"], case["lower"]) == ([2, 3], {"1": ["Gaussian"]})
-    assert results["unbeaten"]["approximate"]["1"] == {page.SAME: [0, 1], page.OURS: [0, 1]}
-    assert "|made|raw|0.55|0.21|**0.11** Gaussian|" in page.sections(results)["approximate-1"]
-    assert "Gaussian 1.91" in page.sections(results)["approximate-lower"]
-
-
-def test_everybody_has_a_reason_to_be_lower(modules):
-    names = {name for name in modules["frontier"].CONTESTANTS if not name.startswith("eigenveil")}
-    assert names == set(modules["page"].REASONS)
-
-
-def test_who_is_lower_is_judged_in_spite_of_one_wild_error(modules):
-    below = modules["page"].clearly_below
-    calm, wild = np.full(10, 1.0) + np.arange(10) * 0.01, np.append(np.full(9, 3.0), 1e12)
-    assert below(calm, wild)
-    assert not below(wild, calm)
-    assert not below(calm, calm[::-1] + 0.001)

@@ -224,51 +224,6 @@ def test_control_an_extra_is_seen_where_it_is_loaded_at_once():
     assert ["dask", "array"] in list(all_paths(at_once, "tables.dask", late=False))
 
 
-def test_estimators_are_known_to_others_by_their_public_methods():
-    """No module outside `estimators/` calls a method of an estimator that begins with an underscore."""
-    private = {
-        node.name
-        for module, text in SOURCES.items()
-        if layer(module) == "estimators"
-        for node in ast.walk(parsed(text))
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("_") and not node.name.startswith("__")
-    }
-    callers = {
-        (module, node.attr)
-        for module, text in SOURCES.items()
-        if layer(module) in ("cli", "audit", "theory", "report")
-        for node in ast.walk(parsed(text))
-        if isinstance(node, ast.Attribute) and node.attr in private and getattr(node.value, "id", "self") != "self"
-    }
-    assert not callers
-    assert private
-
-
-# A theorem names the mechanisms it is about, and `auto` those it chooses from.
-MAY_NAME = ("mechanisms.", "theory.")
-
-
-def compared_names(text):
-    """Return the names of mechanisms and estimators that a comparison, a match or a table holds as text."""
-    from eigenveil.mechanisms import MECHANISMS
-
-    # "none" is a word of many tables.
-    names = {*MECHANISMS, *(name for name in eigenveil.__all__ if name.startswith(("Private", "Local")))} - {"none"}
-    tables = ast.Compare | ast.MatchValue | ast.Tuple | ast.Set | ast.Dict | ast.List
-    held = (inner for node in ast.walk(parsed(text)) if isinstance(node, tables) for inner in ast.walk(node))
-    return names & {node.value for node in held if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-
-
-def test_no_mechanism_and_no_estimator_is_asked_by_its_name():
-    for module, text in SOURCES.items():
-        if not module.startswith(MAY_NAME) and not module.endswith("__init__"):  # lists of public names
-            assert compared_names(text) == set(), module
-
-
-def test_control_a_ladder_of_names_is_seen():
-    assert compared_names('a == "laplace" or b in ("PrivateRidge", "x")') == {"laplace", "PrivateRidge"}
-
-
 def test_no_circle_of_imports():
     """Packages are entered through their `__init__`, which loads lazily, so circles are of modules."""
     graph = {
@@ -276,15 +231,6 @@ def test_no_circle_of_imports():
     }
     circles = [module for module, found in graph.items() if any(module in reachable(other, graph) for other in found)]
     assert not circles
-
-
-def test_no_circle_of_the_local_model_is_hidden_from_the_interpreter():
-    """What is imported for types alone, to keep a client light, is nothing of the local model itself."""
-    for module, text in SOURCES.items():
-        if module.startswith(("local.", "mechanisms.local.")) and not module.endswith("__init__"):
-            shown = set(imported_paths(text, module))
-            hidden = set(imported_paths(text.replace("if TYPE_CHECKING:", "if True:"), module)) - shown
-            assert not [path for path in hidden if path.startswith(("local.", "mechanisms.local."))], module
 
 
 @pytest.mark.parametrize("statement", ["from ..tables.schema import Schema", "from eigenveil.moments import RowRule"])

@@ -162,11 +162,6 @@ def test_what_is_no_measurement_is_refused():
         measurement(PrivatePCA(1, **SYMMETRIC, norm_bound=1.0), 3, 500)
 
 
-def test_a_covariance_is_one_too():
-    fit = measurement(PrivateCovariance(epsilon=9.0, bounds=(-1, 1)), 3, 500)
-    assert fit(ROWS).covariance.shape == (3, 3)
-
-
 def test_a_measurement_keeps_the_parameters_that_its_map_is_for():
     options = {"calibration": "tight"}
     model = PrivateCovariance(epsilon=0.5, norm_bound=1.0, center=False, mechanism="laplace", mechanism_options=options)

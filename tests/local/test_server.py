@@ -3,6 +3,7 @@
 import base64
 import io
 import os
+import zlib
 
 import dask.dataframe
 import numpy as np
@@ -289,6 +290,28 @@ def test_files_with_junk_never_stop(tmp_path):
     for missing in (tmp_path / "nowhere.txt", tmp_path, tmp_path / "damaged.parquet"):
         with refused(InvalidDataError):
             aggregate(protocol, missing)
+
+
+def mutated(report, rng):
+    changed = bytearray(report)
+    for _ in range(int(rng.integers(1, 4))):
+        changed[int(rng.integers(len(changed)))] ^= int(rng.integers(1, 256))
+    if rng.random() < 0.3:
+        changed = changed[: int(rng.integers(len(changed)))] + rng.bytes(int(rng.integers(0, 9)))
+    if len(changed) > 4 and rng.random() < 0.7:  # with a checksum that is right
+        changed[-4:] = zlib.crc32(bytes(changed[:-4])).to_bytes(4, "little")
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("times", [1000, pytest.param(250_000, marks=pytest.mark.heavy)])
+def test_mutated_reports_are_counted_by_reason(times):
+    rng, protocol = np.random.default_rng(), protocol_for(d=2)
+    sent = encode_many(protocol, [[1.0, 0.0]] * 50)
+    found = aggregate(protocol, (mutated(sent[number % 50], rng) for number in range(times)))
+    assert found.n_reports + sum(found.refused.values()) == times
+    # What was accepted is in range: no report pulls more than one may.
+    assert np.abs(found.totals.sums).max() <= found.n_reports * 2**32
+    assert {"malformed", "foreign"} <= found.refused.keys()
 
 
 def test_release_carries_guarantee_and_origin():

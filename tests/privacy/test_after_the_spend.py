@@ -96,29 +96,12 @@ def test_nothing_raises_after_the_spend_by_any_mechanism(mechanism, adjacency, m
             pytest.fail("raised after the spend")
 
 
-def test_no_rows_at_all_are_private_where_their_number_is():
-    empty = np.zeros((0, 3))
-    for options in ({"norm_bound": 1.0}, {}):
-        assert PrivateCovariance(adjacency="add_or_remove_one", **options).fit(empty).n_samples_ >= 1
-        with pytest.raises(EigenveilError, match="too few rows"):
-            PrivateCovariance(adjacency="replace_one", **options).fit(empty)
-
-
 @pytest.mark.parametrize(("size", "rows"), [(1e145, "auto"), (1e-145, "clipped")])
 def test_scales_that_some_private_choice_would_not_fit_are_refused_before(size, rows, tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=1.0, data_set="rows")
     with pytest.raises(EigenveilError, match="too far apart"):
         PrivateCovariance(ledger=ledger, statistic=rows, schema=scales(size, size)).fit(np.ones((5, 2)))
     assert ledger.entries() == []
-
-
-def test_a_regression_on_features_without_a_range_is_the_mean():
-    """All rows agree in the features, of which no range is found then, and not in the target."""
-    rows = np.column_stack([np.ones((1000, 2)), np.random.default_rng(0).normal(size=1000)])
-    model = PrivateRidge(target=2, epsilon=30.0).fit(rows)
-    assert model.release_.origin.without_range == (0, 1)
-    assert not model.coef_.any()
-    assert np.isinf(model.coef_interval_).all()
 
 
 @pytest.mark.parametrize("estimator", MAKERS)

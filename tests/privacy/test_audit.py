@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA
-from eigenveil.audit import EstimatorSubject, MechanismSubject, Neighbours, audit, audit_ledger
+from eigenveil.audit import MechanismSubject, audit, audit_ledger
 from eigenveil.audit.neighbours import added_row_neighbours, one_row_neighbours
 from eigenveil.local import LocalProtocol, mechanism_of
 from eigenveil.mechanisms import MECHANISMS
@@ -290,17 +290,3 @@ def test_a_learned_statistic_finds_what_the_likelihood_finds():
     report = audit(open_book, draws=1000, confidence=SURE)
     assert report.epsilon_lower > 1
     assert report.verdict == "consistent"
-
-
-def test_neighbours_of_ones_own_are_used():
-    far = Neighbours("not neighbours at all", np.eye(2)[:1], np.tile(np.eye(2)[1:], (40, 1)))
-    mechanism = MECHANISMS["laplace"](epsilon=1.0, n_features=2, adjacency=Adjacency.REPLACE_ONE)
-    report = audit(MechanismSubject(mechanism), neighbours=[far], draws=400, seed=1)
-    assert report.neighbours == far.name
-    assert report.verdict == "violation"  # an audit believes that they are neighbours
-
-
-def test_an_estimator_subject_takes_neighbours():
-    given = [Neighbours("a zero row", np.eye(2), np.diag([1.0, 0.0]))]
-    subject = EstimatorSubject(PrivatePCA(1, epsilon=1.0, norm_bound=1.0, center=False, mechanism="ppca"), given)
-    assert audit(subject, draws=40, confidence=SURE).neighbours == "a zero row"

@@ -66,22 +66,20 @@ def believed_ledgers(path, contents, whole):
 
 
 @pytest.mark.parametrize("composition", ["basic", pytest.param("zcdp", marks=pytest.mark.heavy)])
-def test_a_changed_bit_or_page_never_lets_more_be_spent(path, composition, noted):
+def test_a_changed_bit_or_page_never_lets_more_be_spent(path, composition):
     whole = ledger_bytes(path, composition)
     places = np.random.default_rng().choice(8 * len(whole), 150, replace=False)
     assert believed_ledgers(path, bits(whole, places.tolist()), whole) > 0
     assert believed_ledgers(path, lost_pages(whole), whole) > 0
-    noted("changed bits of ledgers", places.size)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("composition", ["basic", "zcdp"])
-def test_no_changed_bit_of_a_ledger_lets_more_be_spent(path, composition, noted):
+def test_no_changed_bit_of_a_ledger_lets_more_be_spent(path, composition):
     whole = ledger_bytes(path, composition)
     # Every bit of the head of the file, and of all that is not zero.
     used = [place for place in range(8 * len(whole)) if place < 800 or whole[place // 8]]
     assert believed_ledgers(path, bits(whole, used), whole) > len(used) / 2
-    noted("changed bits of ledgers", len(used))
 
 
 # Another file under an open handle.

@@ -1,18 +1,14 @@
 """An epsilon above 10 is hardly any protection, and that is said before it is spent, wherever it is shown."""
 
-import json
 import warnings
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from eigenveil import Guarantee, PrivacyLedger, PrivatePCA, RowBound, SecondMoments, score_map
-from eigenveil.cli import app
 from eigenveil.errors import PrivacyWarning
 from eigenveil.gate import release
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.report.page import render_report
 from helpers import assert_one_sentence
 
 ROWS = np.random.default_rng(0).normal(size=(500, 3)) * [3, 2, 1]
@@ -27,10 +23,6 @@ def heard(action):
         warnings.simplefilter("always")
         action()
     return [str(one.message) for one in caught if issubclass(one.category, PrivacyWarning)]
-
-
-def unwrapped(table):
-    return " ".join(table.replace("│", " ").split())
 
 
 def moments():
@@ -72,20 +64,3 @@ def test_who_makes_errors_of_warnings_has_spent_nothing(tmp_path):
             PrivatePCA(1, epsilon=50.0, norm_bound=10.0, ledger=ledger).fit(ROWS)
     assert_one_sentence(info.value)
     assert ledger.entries() == []
-
-
-def test_the_command_line_and_the_report_say_the_same(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.save("rows.npy", ROWS)
-    words = ["pca", "rows.npy", "-k", "2", "--epsilon", "50", "--norm-bound", "10", "--output", "a.npz"]
-    done = CliRunner().invoke(app, [*words, "--dry-run"])
-    assert done.exit_code == 0, done.output
-    assert "This would be spent" in done.stderr
-    assert SENTENCE in unwrapped(done.stderr)
-    planned = json.loads(CliRunner().invoke(app, [*words, "--dry-run", "--json"]).stdout)
-    assert planned["guarantee"]["weakness"] == SENTENCE
-    done = CliRunner().invoke(app, [*words, "--json"])
-    assert SENTENCE in json.loads(done.stdout)["warnings"]
-    assert SENTENCE in render_report("a.npz").replace("\N{NO-BREAK SPACE}", " ")
-    words = ["scores", "a.npz", "rows.npy", "--epsilon", "50", "--output", "map.npz", "--dry-run"]
-    assert SENTENCE in unwrapped(CliRunner().invoke(app, words).stderr)

@@ -36,23 +36,12 @@ def an_invitation():
 PATHS = {
     "columns": lambda: open_table(ROWS, columns=[LONG]),
     "columns twice": lambda: open_table(ROWS, columns=[LONG, LONG]),
-    "columns of the same name": lambda: open_table(ROWS.set_axis([LONG, LONG], axis=1), [LONG]),
     "categories": lambda: open_table(ROWS, categories={LONG: ["a"]}),
-    "no categories": lambda: open_table(ROWS.rename(columns={"age": LONG}), categories={LONG: []}),
     "privacy unit": lambda: open_table(ROWS, privacy_unit=LONG),
-    "privacy unit as a feature": lambda: open_table(ROWS, columns=["age", LONG], privacy_unit=LONG),
-    "schema of another table": lambda: open_table(ROWS, schema=Schema((Column(LONG),))),
     "kind": lambda: declared(**{LONG: {"kind": "sort"}}),
-    "key of a column": lambda: declared(age={LONG: 1}),
-    "no mapping": lambda: declared(**{LONG: 5}),
     "key": lambda: Schema.from_dict({"version": 1, "columns": {"age": {}}, LONG: 1}),
-    "category twice": lambda: declared(sex={"categories": [LONG, LONG]}),
     "column twice": lambda: Schema((Column(LONG), Column(LONG))),
-    "feature twice": lambda: declared(**{"sex": {"categories": [LONG]}, f"sex={LONG}": {}}),
-    "open category": lambda: declared(**{LONG: {"kind": "category"}}).check_complete(),
-    "without a range": lambda: PrivatePCA(1, schema=declared(age={"range": [0, 1]}, **{LONG: {}})).plan(2),
     "bounds": lambda: PrivatePCA(1, bounds={"age": (0, 1), "mass": (0, 1), LONG: (0, 1)}).fit(ROWS),
-    "no bounds": lambda: PrivatePCA(1, bounds={"mass": (0, 1)}).fit(ROWS.rename(columns={"age": LONG})),
     "target": lambda: PrivateRidge(target=LONG, epsilon=1.0).fit(ROWS),
     "feature": lambda: release().matrix.position(LONG),
     "site": lambda: SiteKeys.create(LONG, an_invitation().terms),
@@ -71,13 +60,10 @@ def test_no_name_is_echoed_whole(path):
     "options",
     [
         ("--columns", LONG),
-        ("--columns", "age", "--privacy-unit", LONG),
-        ("--bounds", LONG),
         ("--bounds", f"{LONG}=0:1"),
-        ("--categories", LONG),
         ("--categories", f"{LONG}=a"),
     ],
-    ids=["columns", "privacy unit", "bounds", "bounds by name", "categories", "categories by name"],
+    ids=["columns", "bounds", "categories"],
 )
 def test_no_option_is_echoed_whole(options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -122,20 +122,3 @@ def test_a_paid_release_can_always_be_written(tmp_path):
         warnings.simplefilter("ignore")  # five iterations do not converge
         model.fit(ROWS)
     assert model.release_.save(tmp_path / "r.npz").exists()
-
-
-def test_an_empty_table_is_private_where_the_number_of_rows_is():
-    for y, shape in ((np.empty(0), (5,)), (np.empty((0, 2)), (2, 5))):
-        model = PrivateRidge(adjacency="add_or_remove_one", norm_bound=1.0)
-        assert model.fit(np.empty((0, 5)), y).coef_.shape == shape
-    with pytest.raises(InvalidDataError):
-        PrivateRidge(norm_bound=1.0).fit(np.empty((0, 5)), np.empty(0))
-
-
-def test_a_client_tells_no_cell_in_the_context_of_an_error():
-    from eigenveil.local import LocalProtocol, encode
-
-    with pytest.raises(InvalidDataError) as caught:
-        encode(LocalProtocol(3, epsilon=1.0), [1, "SENTINEL"])
-    assert caught.value.__context__ is None
-    assert caught.value.__cause__ is None

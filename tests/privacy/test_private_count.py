@@ -20,7 +20,7 @@ from eigenveil import (
     score_map,
 )
 from eigenveil.errors import CapacityError, NoiseWarning
-from eigenveil.federation.combining import combine
+from eigenveil.federation.contributions import combine
 from eigenveil.guarantee import Adjacency
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.choices import CountMechanism

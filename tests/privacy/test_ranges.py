@@ -124,15 +124,3 @@ def test_the_middle_half_is_within_the_range_and_the_range_is_no_wider_than_need
         known = not none and (np.abs(middles - middle) < 1.5 * half).all()
         astray += not (known and (half > 0.9 * spread).all() and (half < 8 * max(spread, step)).all())
     assert astray <= 2  # 0.3 % of the searches do
-
-
-@pytest.mark.parametrize("place", range(0, 122, 11))
-@pytest.mark.parametrize("size", [1e-9, 1.0, 3e8])
-def test_the_steps_end_at_the_octave_and_are_about_a_size(place, size):
-    octaves = fit._octaves(size, known=True)
-    steps = fit._within_octave(size, octaves, place)
-    low = octaves[place - 1] if place else 2 * octaves[0]
-    width = steps[1] - steps[0]
-    assert steps[-1] == octaves[place]
-    assert steps[0] - width == pytest.approx(low, rel=1e-4)
-    assert width <= 1.01 * size or steps.size == 2**16

@@ -222,12 +222,6 @@ def test_one_row_changes_every_count_by_one_at_most_and_all_one_way():
                 assert (np.diff(column) >= 0).all()
 
 
-def test_the_ladder_has_eight_rungs_an_octave():
-    assert NORM_GRID.size == 60 * 8 + 1
-    assert (NORM_GRID[::8] == 2.0 ** np.arange(-30, 31)).all()
-    assert np.allclose(np.diff(np.log2(NORM_GRID)), 1 / 8, rtol=1e-14, atol=0)
-
-
 @pytest.mark.parametrize("width", [1, 2, 50, 1000])
 def test_the_quick_rung_is_the_exact_one(width, monkeypatch):
     """Rows whose norm is a rung but for the last bits, where floats summed in two orders disagree."""

@@ -7,7 +7,8 @@ import pytest
 import scipy.stats
 
 from eigenveil.accounting.calibration import summed_gaussians_excess
-from eigenveil.federation import site, wire
+from eigenveil.federation import site
+from eigenveil.federation.contributions import opened
 from eigenveil.gate import pay_for_share
 from eigenveil.mechanisms.federated import FEDERATED_MECHANISMS, LOW_DIGITS_SHARE
 from eigenveil.sampling.randomness import secure_generator
@@ -207,7 +208,7 @@ def words_of(tmp_path, mechanism, masked, monkeypatch):
     if not masked:
         monkeypatch.setattr(site, "mask", lambda agreed, place, key, size: np.zeros(size, np.uint64))
     files = contributions(agreed, keys, tmp_path, site_rows(2, d=40))
-    return [wire.opened(agreed, file.read_bytes()).words for file in files.values()]
+    return [opened(agreed, file.read_bytes()).words for file in files.values()]
 
 
 def uniform_bytes(words):

@@ -47,16 +47,6 @@ def test_caps_lie_between_the_bounds_of_lemma_10_and_below_lemma_17(d):
     assert theory.jmlr_lemma_17(n_features=d, inner_product=0.99 / math.sqrt(2 * math.pi * d)) == 1
 
 
-def test_lemmas_10_and_17_are_sharp_in_the_exponent():
-    d = 4000
-    assert math.log(theory.jmlr_lemma_17(n_features=d, inner_product=0.5)) == pytest.approx(
-        scipy.stats.beta(0.5, (d - 1) / 2).logsf(0.25), rel=0.01
-    )
-    assert math.log(theory.jmlr_lemma_10(n_features=d, height=0.1)[1]) == pytest.approx(
-        scipy.stats.beta(0.5, (d - 1) / 2).logsf(0.01), rel=0.15
-    )
-
-
 def test_packings_of_lemmas_11_and_18():
     """Evaluated from (12) and from the condition of Lemma 18; random vectors in 3 dimensions do as well."""
     for d, phi in ((3, 0.9), (20, 0.5), (50, 0.8)):
@@ -317,16 +307,6 @@ def test_bounds_that_section_4_of_jiang_quotes():
 
 
 # Facts of the errata that are no function
-
-
-def test_unit_variance_contradicts_the_norm_of_wang_and_xu():
-    """E exp(Z^2/C^2) >= exp(1/C^2) by Jensen, so C <= 1 gives e > 2; a fair sign has the least norm, 1/sqrt(ln 2)."""
-    least = 1 / math.sqrt(math.log(2))
-    assert math.exp(1 / 1**2) > 2
-    assert math.exp(1 / least**2) == pytest.approx(2)
-    z = np.random.default_rng(7).normal(size=100_000)
-    assert np.mean(np.exp((z / 1.0) ** 2)) > 2
-    assert least == pytest.approx(1.2011, abs=1e-4)
 
 
 @pytest.mark.parametrize(("d", "beside", "entry"), [(10, 4.54, 3.21), (513, 5.82, 4.12)])

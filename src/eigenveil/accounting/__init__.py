@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .calibration import exact, zcdp_delta, zcdp_epsilon, zcdp_rho
+    from .calibration import exact, zcdp_epsilon, zcdp_rho
     from .composition import compose
     from .ledger import LedgerEntry, PrivacyLedger
 
 
-__all__ = ["LedgerEntry", "PrivacyLedger", "compose", "exact", "zcdp_delta", "zcdp_epsilon", "zcdp_rho"]
+__all__ = ["LedgerEntry", "PrivacyLedger", "compose", "exact", "zcdp_epsilon", "zcdp_rho"]
 
 _HOMES = {
     "LedgerEntry": "ledger",
     "PrivacyLedger": "ledger",
     "compose": "composition",
     "exact": "calibration",
-    "zcdp_delta": "calibration",
     "zcdp_epsilon": "calibration",
     "zcdp_rho": "calibration",
 }

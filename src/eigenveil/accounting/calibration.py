@@ -109,21 +109,12 @@ def _log_factor(a: FloatArray) -> FloatArray:
     return np.asarray(-a * np.log1p(1 / a) - np.log1p(a))
 
 
-def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Return a delta at which rho-zCDP implies (epsilon, delta)-DP, for any dimension of the noise.
-
-    The tight conversion of Canonne, Kamath and Steinke (2020, Proposition 12):
-    delta = min over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) (1/alpha) (1 - 1/alpha)^(alpha - 1).
-    """
-    log_delta = _best_order(lambda a: a * ((1 + a) * rho - epsilon) + _log_factor(a))
-    # Rounding may lose 1e-16 of a large exponent; a delta that underflows must not read as pure.
-    delta = math.exp(log_delta + _SLACK * (1 + abs(log_delta)))
-    return min(1.0, max(delta, 5e-324))
-
-
 @functools.lru_cache(maxsize=256)  # asked for by every fit with a delta
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Return an epsilon at which rho-zCDP implies (epsilon, delta)-DP: `zcdp_delta` solved for epsilon.
+    """Return an epsilon at which rho-zCDP implies (epsilon, delta)-DP, for any dimension of the noise.
+
+    The tight conversion of Canonne, Kamath and Steinke (2020, Proposition 12), solved for epsilon:
+    delta = min over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) (1/alpha) (1 - 1/alpha)^(alpha - 1).
 
     Examples
     --------
@@ -230,7 +221,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def discrete_gaussian_excess(epsilon: float, n_numbers: int, least_scale: float) -> float:
-    """Return what delta gains when the real Gaussian is replaced by discrete ones of at least `least_scale`.
+    """Return the delta to add where discrete Gaussians of at least `least_scale` replace real ones.
 
     A discrete Gaussian p of scale s >= 100 and the rounded real one q satisfy, by Poisson summation and a second
     order expansion of the cell integral, sum (q - p)^2/p <= 1/(140 s^4). For n independent numbers the total
@@ -240,7 +231,7 @@ def discrete_gaussian_excess(epsilon: float, n_numbers: int, least_scale: float)
 
 
 def summed_gaussians_excess(n_terms: int, scale: float) -> float:
-    """Return how far log probabilities of a sum of discrete Gaussians may be off those of one with their variance.
+    """Return a bound on the log ratio of probabilities: a sum of discrete Gaussians over one of their variance.
 
     10 times the sum over k < n of exp(-2 pi^2 s^2 k/(k + 1)), for n terms of scale s on the integers (Kairouz, Liu and
     Steinke 2021; derived again in docs/explanation/federation.md). Here with k/(k + 1) >= 1/2 for all of them, and

@@ -70,7 +70,12 @@ def compose(guarantees: Iterable[Guarantee], delta: float | None = None) -> Guar
         )
     summed_delta = decimal_above(sum((exact(part.delta) for part in parts), Fraction(0)))
     target = summed_delta if delta is None else probability_below_one("delta", delta)
-    rho, mu = _summed_rho(parts), _summed_mu(parts)
+    rhos = [exact(rho) for rho in map(concentrated_rho, parts) if rho is not None]
+    rho = decimal_above(sum(rhos, Fraction(0))) if len(rhos) == len(parts) else None
+    mu = parts[0].mu
+    if len(parts) > 1:  # the root of the summed squares (Dong, Roth and Su 2022, Corollary 3.3)
+        squares = [exact(part.mu) ** 2 for part in parts if part.mu is not None]
+        mu = square_root_above(sum(squares, Fraction(0))) if len(squares) == len(parts) else None
     return Guarantee(
         epsilon=_least_epsilon(parts, target, summed_delta <= target, rho, mu),
         delta=target,
@@ -103,20 +108,6 @@ def _least_epsilon(
     return min(found) if min(found) < summed * (1 - 1e-9) else summed
 
 
-def _summed_rho(parts: tuple[Guarantee, ...]) -> float | None:
-    rhos = [concentrated_rho(part) for part in parts]
-    known = [exact(rho) for rho in rhos if rho is not None]
-    return decimal_above(sum(known, Fraction(0))) if len(known) == len(rhos) else None
-
-
-def _summed_mu(parts: tuple[Guarantee, ...]) -> float | None:
-    """Return the root of the summed squares, where every part is Gaussian (Dong, Roth and Su 2022, Corollary 3.3)."""
-    if len(parts) == 1:
-        return parts[0].mu
-    known = [exact(part.mu) ** 2 for part in parts if part.mu is not None]
-    return square_root_above(sum(known, Fraction(0))) if len(known) == len(parts) else None
-
-
 def concentrated_rho(guarantee: Guarantee) -> float | None:
     """Return the zCDP parameter of a guarantee, or None where it has neither a rho nor pure privacy."""
     if guarantee.rho is not None:
@@ -140,7 +131,11 @@ def _pairs_epsilon(parts: tuple[Guarantee, ...], delta: float) -> float:
     if allowed < 0:
         return math.inf
     epsilons = [exact(part.epsilon) for part in parts if part.epsilon > 0]
-    steps, step = _on_a_grid(epsilons)
+    # All epsilons are multiples of a step: exactly if the grid is small enough for that, else rounded up.
+    whole = math.lcm(*(epsilon.denominator for epsilon in epsilons))
+    step = Fraction(math.gcd(*(int(epsilon * whole) for epsilon in epsilons)), whole)
+    step = max(step, sum(epsilons, Fraction(0)) / _MOST_STEPS)
+    steps = [math.ceil(epsilon / step) for epsilon in epsilons]
     chances = np.ones(1)  # of the losses from the largest on, each two steps below the one before it
     for length in steps:
         likely, unlikely = _answers(length * step)
@@ -158,14 +153,6 @@ def _pairs_epsilon(parts: tuple[Guarantee, ...], delta: float) -> float:
 
     largest = float_above(sum(epsilons, Fraction(0)))
     return 0.0 if holds(0.0) else decimal_above(Fraction(safe_boundary(holds, largest, 0.0)))
-
-
-def _on_a_grid(epsilons: list[Fraction]) -> tuple[list[int], Fraction]:
-    """Return epsilons as multiples of a step: exactly if the grid is small enough for that, else rounded up."""
-    whole = math.lcm(*(epsilon.denominator for epsilon in epsilons))
-    step = Fraction(math.gcd(*(int(epsilon * whole) for epsilon in epsilons)), whole)
-    step = max(step, sum(epsilons, Fraction(0)) / _MOST_STEPS)
-    return [math.ceil(epsilon / step) for epsilon in epsilons], step
 
 
 @functools.lru_cache(maxsize=256)

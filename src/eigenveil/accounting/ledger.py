@@ -26,7 +26,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Self
 
-from ..display import notebook_grid, notebook_table
 from ..errors import BudgetError, InvalidParameterError, LedgerError, one_of, positive_number, probability_below_one
 from ..files import folder_in_place, given_path, sole_name, sync_database
 from ..guarantee import Adjacency, Guarantee, Unit
@@ -77,7 +76,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class LedgerHead:
-    """What is fixed when a ledger is made, as text; the nonce distinguishes ledgers with the same limits."""
+    """The terms of a ledger, as text, fixed when it is made; the nonce tells ledgers with the same limits apart."""
 
     epsilon: str
     delta: str
@@ -108,8 +107,7 @@ def entry_hash(before: str, entry: int, spent_at: str, what: str, guarantee: str
     return _digest([before, entry, spent_at, what, guarantee])
 
 
-def now() -> str:
-    """Return the time as it is written."""
+def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -124,38 +122,29 @@ class LedgerFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._known: LedgerHead | None = None
-        self._seen: tuple[int, str] = (0, "")  # how many entries a chain had that was read, and its last link
-        self._check_there()
-        self._file = path.resolve() / DATABASE  # which stays the same file wherever the process goes
-        self._opened = self._place()
-        with self._connection() as connection:
-            if _rows(connection, "PRAGMA quick_check")[0][0] != "ok":
-                raise LedgerError(f"The ledger {path} is damaged; restore it from a backup.")
-        self.entries()
-
-    def _check_there(self) -> None:
         instead = "make one with PrivacyLedger.create, or name another"
         try:
-            if not stat.S_ISDIR(os.stat(self.path).st_mode):
-                raise LedgerError(f"{self.path} is a file, but a ledger is a folder; {instead}.")
-            os.lstat(self.path / DATABASE)
+            if not stat.S_ISDIR(os.stat(path).st_mode):
+                raise LedgerError(f"{path} is a file, but a ledger is a folder; {instead}.")
+            os.lstat(path / DATABASE)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise LedgerError(f"There is no ledger at {self.path}; {instead}.") from error
+            raise LedgerError(f"There is no ledger at {path}; {instead}.") from error
         except OSError as error:
             raise self._unreadable() from error
-
-    @property
-    def head(self) -> LedgerHead:
-        """What was fixed when the ledger was made."""
-        assert self._known is not None
-        return self._known
+        self._file = path.resolve() / DATABASE  # which stays the same file wherever the process goes
+        self._opened = self._identity()
+        with self._connection() as connection:
+            if _rows(connection, "PRAGMA quick_check")[0][0] != "ok":
+                raise self._damaged()
+            self.head = self._read_head(connection)
+        self._seen = 0, self.head.hash  # the number of entries read so far, and the last link
+        self.entries()
 
     @classmethod
     def create(cls, path: Path, terms: Mapping[str, str]) -> None:
         """Make a ledger of these terms (a `LedgerHead` without time and nonce) where nothing is yet."""
         # An emptied folder is so not mistaken for a new one.
-        head = LedgerHead(**terms, created=now(), nonce=secrets.token_hex(16))
+        head = LedgerHead(**terms, created=_now(), nonce=secrets.token_hex(16))
         row = (1, *head.written, head.hash)
         try:
             with folder_in_place(path) as draft, _connected(path, draft.absolute() / DATABASE, "rwc") as connection:
@@ -185,30 +174,29 @@ class LedgerFile:
             connection.execute("BEGIN IMMEDIATE")  # from here on, no other process or thread can spend
             entries = self._read(connection, seen)
             allow(entries)
-            content = (len(entries) + 1, now(), what, json.dumps(guarantee.to_dict()))
+            content = (len(entries) + 1, _now(), what, json.dumps(guarantee.to_dict()))
             link = entry_hash(entries[-1].hash if entries else self.head.hash, *content)
             connection.execute("INSERT INTO spend VALUES (?, ?, ?, ?, ?)", (*content, link))
             connection.execute("COMMIT")
             sync_database(self._file)
         # A database that was moved away or replaced meanwhile has the entry, and the one at the path has not.
-        if self._place() != self._opened:
+        if self._identity() != self._opened:
             raise self._replaced()
         self._seen = content[0], link
         return LedgerEntry(*content[:3], guarantee, link)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        if self._place() != self._opened:
+        if self._identity() != self._opened:
             raise self._replaced()
         with _connected(self.path, self._file, "rw") as connection:
             yield connection
 
     def _read(self, connection: sqlite3.Connection, seen: tuple[int, str]) -> list[LedgerEntry]:
         """Read the file inside a transaction, check all of it, and remember how far it went."""
-        head = self._read_head(connection)
-        if self._known is not None and head != self._known:
+        if self._read_head(connection) != self.head:
             raise self._replaced()
-        link, entries, links = head.hash, [], [head.hash]
+        link, entries, links = self.head.hash, [], [self.head.hash]
         try:
             for row in _rows(connection, "SELECT * FROM spend ORDER BY entry"):
                 content = row["entry"], row["spent_at"], row["what"], row["guarantee"]
@@ -219,15 +207,15 @@ class LedgerFile:
                 entries.append(LedgerEntry(*content[:3], guarantee, link))
                 links.append(link)
         except (ValueError, LookupError, TypeError) as error:
-            raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error
+            raise self._damaged() from error
         # SQLite counts the entries that were ever made in a table of its own, so the last ones are missed too.
         made = _rows(connection, "SELECT seq FROM sqlite_sequence WHERE name = 'spend'")
         if len(entries) != (made[0][0] if made else 0):
             raise self._broken("the last entry")
         number, last = seen
-        if self._known is not None and (number >= len(links) or links[number] != last):
+        if number >= len(links) or links[number] != last:
             raise self._replaced()
-        self._known, self._seen = head, (len(entries), link)
+        self._seen = len(entries), link
         return entries
 
     def _read_head(self, connection: sqlite3.Connection) -> LedgerHead:
@@ -242,13 +230,13 @@ class LedgerFile:
             head = LedgerHead(**{one.name: row[one.name] for one in fields(LedgerHead)})
             intact = row["hash"] == head.hash
         except (LookupError, TypeError) as error:
-            raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error
+            raise self._damaged() from error
         if not intact:
             raise self._broken("its head")
         return head
 
-    def _place(self) -> tuple[int, int]:
-        """Return which file the database is, or refuse it; asked before every use."""
+    def _identity(self) -> tuple[int, int]:
+        """Return the device and the inode of the database, or refuse it; asked before every use."""
         try:
             found = sole_name(self._file)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -258,6 +246,9 @@ class LedgerFile:
         except OSError as error:
             raise LedgerError(f"The ledger {self.path} cannot be used: {error.strerror}.") from error
         return found.st_dev, found.st_ino
+
+    def _damaged(self) -> LedgerError:
+        return LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.")
 
     def _unreadable(self) -> LedgerError:
         return LedgerError(f"The ledger {self.path} cannot be read; give this user access to its folder.")
@@ -320,7 +311,6 @@ __all__ = ["LedgerEntry", "LedgerOrPath", "PrivacyLedger", "opened_ledger"]
 
 _COMPOSITIONS = ("basic", "zcdp")
 _LONGEST_NAME = 200
-_SHOWN_ENTRIES = 10
 
 
 class PrivacyLedger:
@@ -369,14 +359,11 @@ class PrivacyLedger:
             self.unit: Unit = Unit.parse(head.unit)
             self.composition: str = one_of("composition", head.composition, _COMPOSITIONS)
             self.data_set: str = _name(head.data_set)
-            self._limits = self._counted_limits()
+            self._limits: tuple[Fraction, ...] = exact(self.epsilon), exact(self.delta)
+            if self.composition == "zcdp":
+                self._limits = (exact(zcdp_rho(self.epsilon, self.delta)),)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise LedgerError(f"The ledger {self.path} is damaged; restore it from a backup.") from error
-
-    @classmethod
-    def open(cls, path: str | PathLike[str]) -> Self:
-        """Open the ledger at `path`; the same as ``PrivacyLedger(path)``."""
-        return cls(path)
 
     @classmethod
     def create(
@@ -428,7 +415,12 @@ class PrivacyLedger:
     def spend(self, guarantee: Guarantee, what: str) -> LedgerEntry:
         """Record a spend and return its entry; raise `BudgetError` if it exceeds the budget."""
         _check_guarantee(guarantee)
-        _check_text(what)
+        try:
+            stated = isinstance(what, str) and bool(what.encode())
+        except UnicodeEncodeError:  # half of a character, which no database keeps
+            stated = False
+        if not stated:
+            raise InvalidParameterError("what must be a text that states what the spend is for.")
         return self._file.append(guarantee, what, lambda entries: self._check(guarantee, entries))
 
     def check(self, guarantee: Guarantee) -> None:
@@ -492,20 +484,6 @@ class PrivacyLedger:
             f"data_set={self.data_set!r}>"
         )
 
-    def _repr_html_(self) -> str:
-        """Return the ledger as HTML for a notebook."""
-        entries, left, rho = self.entries(), self.remaining, self.remaining_rho
-        facts = {
-            "data set": self.data_set,
-            "limit": f"epsilon {self.epsilon:g}, delta {self.delta:g}",
-            "spent": f"epsilon {self.spent[0]:.6g}, delta {self.spent[1]:.3g}",
-            "left": f"{'' if rho is None else f'rho {rho:.6g}: '}epsilon {left[0]:.6g}, delta {left[1]:.3g}",
-            "counts": f"{self.adjacency.value}, {self.unit.in_words}, {self.composition} composition",
-        }
-        spends = [[entry.entry, entry.what, str(entry.guarantee)] for entry in entries[-_SHOWN_ENTRIES:]]
-        more = notebook_grid(["entry", "for", "guarantee"], spends) if spends else ""
-        return notebook_table("Privacy ledger", facts, more=more)
-
     # What is counted: (epsilon, delta) for basic composition, (rho,) for zCDP, always in exact fractions.
 
     def _amounts(self, guarantee: Guarantee) -> tuple[Fraction, ...]:
@@ -518,11 +496,6 @@ class PrivacyLedger:
                 "with composition='basic'."
             )
         return (exact(rho),)
-
-    def _counted_limits(self) -> tuple[Fraction, ...]:
-        if self.composition == "basic":
-            return exact(self.epsilon), exact(self.delta)
-        return (exact(zcdp_rho(self.epsilon, self.delta)),)
 
     def _total(self, guarantees: list[Guarantee]) -> tuple[Fraction, ...]:
         amounts = [self._amounts(guarantee) for guarantee in guarantees]
@@ -578,15 +551,6 @@ def opened_ledger(ledger: LedgerOrPath | None) -> PrivacyLedger | None:
 def _check_guarantee(guarantee: object) -> None:
     if not isinstance(guarantee, Guarantee):
         raise InvalidParameterError(f"guarantee must be a Guarantee, not {type(guarantee).__name__}.")
-
-
-def _check_text(what: object) -> None:
-    try:
-        valid = isinstance(what, str) and bool(what.encode())
-    except UnicodeEncodeError:  # half of a character, which no database keeps
-        valid = False
-    if not valid:
-        raise InvalidParameterError("what must be a text that states what the spend is for.")
 
 
 def _name(data_set: object) -> str:

@@ -66,7 +66,7 @@ def diagonal_l1(adjacency: Adjacency) -> Fraction:
 
 
 def counts_l1(adjacency: Adjacency) -> int:
-    """Return how far one unit moves counts of units in disjoint cells, all together: from one cell to another, or one.
+    """Return the largest l1 change of counts of units in disjoint cells: a unit moves to another cell, or is added.
 
     Examples
     --------
@@ -77,5 +77,5 @@ def counts_l1(adjacency: Adjacency) -> int:
 
 
 def counts_squared(adjacency: Adjacency) -> int:
-    """Return the square of how far one unit moves such counts in l2: two of them by 1 each, or one."""
+    """Return the largest squared l2 change of counts of units in disjoint cells: two of them by 1 each, or one."""
     return 2 if adjacency is Adjacency.REPLACE_ONE else 1

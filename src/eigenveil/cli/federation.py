@@ -56,9 +56,6 @@ def invite(
     colluding: Annotated[int, typer.Option(help="Number of sites that may collude with the coordinator.")] = 1,
     quorum: Annotated[int | None, typer.Option(help="Least number of sites for a round. Default: all.")] = None,
     purpose: Annotated[str, typer.Option(help="Public name of the round.")] = "",
-    deadline: Annotated[
-        str | None, typer.Option(help="Last time for contributions, ISO format with time zone.")
-    ] = None,
     again: Annotated[Path | None, typer.Option(help="Round file to repeat with the same terms and new keys.")] = None,
     without: Annotated[list[str] | None, typer.Option(help="With --again: a site to leave out.")] = None,
     force: Force = False,
@@ -75,7 +72,7 @@ def invite(
             raise InvalidParameterError(
                 "--again repeats a round with the same terms; leave out --site, --schema and --epsilon."
             )
-        draft = Round.load(again).again(without or (), deadline)
+        draft = Round.load(again).again(without or ())
     else:
         if schema is None or epsilon is None or not site:
             raise InvalidParameterError(
@@ -96,7 +93,7 @@ def invite(
             unit_weight=unit_weight,
             schema=Schema.load(schema),
         )
-        draft = drafted(model, site, n_colluding=colluding, quorum=quorum, purpose=purpose, deadline=deadline)
+        draft = drafted(model, site, n_colluding=colluding, quorum=quorum, purpose=purpose)
     draft.save(output)
     _show(draft, output, as_json, quiet)
 

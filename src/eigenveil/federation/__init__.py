@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .combining import combine
-    from .rounds import Member, Round, SiteKeys
+    from .contributions import ContributionError, Objection, combine
+    from .rounds import FederationError, Member, Round, SiteKeys, Terms
     from .site import contribute, invite
-    from .terms import FederationError, Terms
-    from .wire import ContributionError, Objection
 
 
 __all__ = [
@@ -32,14 +30,14 @@ __all__ = [
 
 # No module may have the name of a function here: importing it would put the module in the function's place.
 _HOMES = {
-    "ContributionError": "wire",
-    "FederationError": "terms",
+    "ContributionError": "contributions",
+    "FederationError": "rounds",
     "Member": "rounds",
-    "Objection": "wire",
+    "Objection": "contributions",
     "Round": "rounds",
     "SiteKeys": "rounds",
-    "Terms": "terms",
-    "combine": "combining",
+    "Terms": "rounds",
+    "combine": "contributions",
     "contribute": "site",
     "invite": "site",
 }

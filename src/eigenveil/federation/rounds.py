@@ -1,11 +1,17 @@
-"""`Round`: terms and the public keys of the sites that joined, as a small JSON file with a fingerprint."""
+"""`Terms` that several sites agree on, and the `Round` of those that joined: a small JSON file with a fingerprint.
 
+All of it is public but `SiteKeys`. A written round never changes its meaning: a field may be added with a default that
+says what a file without it meant.
+"""
+
+import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -13,12 +19,145 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EigenveilError, InvalidParameterError, quoted
+from ..errors import EigenveilError, InvalidParameterError, integer_between, one_of, quoted
 from ..files import parsed_json, read_bounded, sync_folder, whole_file
-from ..guarantee import Guarantee
-from ..mechanisms.federated import FederatedMechanism
+from ..guarantee import Adjacency, Guarantee
+from ..mechanisms.federated import FEDERATED_MECHANISMS, FederatedMechanism
+from ..moments.row_rule import RowRule
+from ..releases.origin import REQUESTS, ComponentsRequest, Request
+from ..tables.schema import Schema
 from .crypto import keystream, new_private_keys, public_keys, signed, verified
-from .terms import FederationError, Terms, fingerprint_of, new_nonce
+
+MOST_SITES = 1000
+_LONGEST_NAME = 100
+_NONCE_BYTES = 16
+
+
+class FederationError(EigenveilError):
+    """A round, a key or a contribution of several sites cannot be used."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a federated release: what is released, and under which guarantee.
+
+    Parameters
+    ----------
+    schema : Schema
+        What is public of the columns, the same at every site.
+    row_rule : RowRule
+        How rows become integers; nothing of it is found privately.
+    mechanism : str
+        Name of the central mechanism whose noise the sites share: a key of
+        `eigenveil.mechanisms.federated.FEDERATED_MECHANISMS`.
+    epsilon, delta : float
+        What the release costs everybody in the data.
+    adjacency : {"replace_one", "add_or_remove_one"}
+    invited : tuple of str
+        Names of the sites.
+    n_colluding : int
+        Against how many sites, together with whoever combines, the guarantee holds.
+    quorum : int
+        With fewer sites there is no round; more than may collude.
+    request : Request
+        What the release is for.
+    purpose : str
+        A public name.
+    nonce : str
+        Random, so that no two rounds have the same fingerprint.
+    """
+
+    schema: Schema
+    row_rule: RowRule
+    mechanism: str
+    epsilon: float
+    delta: float
+    adjacency: str
+    invited: tuple[str, ...]
+    n_colluding: int
+    quorum: int
+    request: Request = field(default_factory=ComponentsRequest)
+    purpose: str = ""
+    nonce: str = field(default_factory=partial(secrets.token_hex, _NONCE_BYTES))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency).value)
+        one_of("mechanism", self.mechanism, tuple(FEDERATED_MECHANISMS))
+        object.__setattr__(self, "invited", tuple(_named("site", name) for name in self.invited))
+        if not 2 <= len(self.invited) <= MOST_SITES or len(set(self.invited)) < len(self.invited):
+            raise InvalidParameterError(f"A round needs 2 to {MOST_SITES} sites of different names.")
+        integer_between("n_colluding", self.n_colluding, 0, len(self.invited) - 1)
+        integer_between("quorum", self.quorum, max(2, self.n_colluding + 1), len(self.invited))
+        if self.purpose:
+            object.__setattr__(self, "purpose", _named("purpose", self.purpose))
+        if not isinstance(self.nonce, str) or len(self.nonce) != 2 * _NONCE_BYTES:
+            raise InvalidParameterError("The nonce of a round is 16 random bytes in hexadecimal digits.")
+        self.schema.check_confirmed()
+        self.mechanism_for(len(self.invited))  # refuses a budget that this mechanism cannot have
+        self.row_rule.check_width(self.schema.n_features)
+
+    def mechanism_for(self, n_sites: int) -> FederatedMechanism:
+        """Return the mechanism at work for so many sites."""
+        return FEDERATED_MECHANISMS[self.mechanism](
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_features=self.schema.n_features + (self.row_rule.constant is not None),
+            adjacency=self.adjacency,
+            n_sites=n_sites,
+            n_colluding=self.n_colluding,
+        )
+
+    def guarantee(self) -> Guarantee:
+        """Return the guarantee if all invited sites join."""
+        return self.mechanism_for(len(self.invited)).guarantee().for_unit(self.row_rule.unit)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON text, by which a site knows the terms that it joined."""
+        return fingerprint_of(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        return {
+            **{one.name: getattr(self, one.name) for one in fields(self)},
+            "schema": self.schema.to_dict(),
+            "row_rule": self.row_rule.to_dict(),
+            "invited": list(self.invited),
+            "request": self.request.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Return the terms that `to_dict` wrote."""
+        request = dict(content["request"])
+        return cls(
+            **{
+                **content,
+                "schema": Schema.from_dict(content["schema"]),
+                "row_rule": RowRule(**content["row_rule"]),
+                "invited": tuple(content["invited"]),
+                "request": REQUESTS[request.pop("kind")](**request),
+            }
+        )
+
+
+def fingerprint_of(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of canonical JSON: keys in order, no blanks.
+
+    Examples
+    --------
+    >>> fingerprint_of({"b": 1, "a": 2}) == fingerprint_of({"a": 2, "b": 1})
+    True
+    """
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _named(what: str, text: object) -> str:
+    if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST_NAME or not text.isprintable():
+        raise InvalidParameterError(f"{what} must be a public name in one line of at most {_LONGEST_NAME} characters.")
+    return text
+
 
 FORMAT = 1
 _KEY_DIGITS, _SIGNATURE_DIGITS = 64, 128
@@ -61,7 +200,7 @@ class Member:
 
 
 def joining_message(terms: Terms, site: str, agreement: str) -> bytes:
-    """Return what a site signs when it joins."""
+    """Return the bytes that a site signs when it joins."""
     return b"eigenveil federation join\n" + json.dumps([terms.fingerprint, site, agreement]).encode()
 
 
@@ -134,7 +273,7 @@ class Round:
                     raise FederationError(f"The site {quoted(member.site)} joined with two keys; it has to choose one.")
         return replace(self, members=tuple(members.values()), closed=True)
 
-    def again(self, without: Iterable[str] = (), deadline: str | None = None) -> Self:
+    def again(self, without: Iterable[str] = ()) -> Self:
         """Return a draft of the same terms for the sites of this round without some: all of them join with new keys."""
         gone = set(without)
         for site in gone:
@@ -144,7 +283,7 @@ class Round:
             raise FederationError(
                 f"{len(left)} sites are left where the quorum is {self.terms.quorum}; invite others, on new terms."
             )
-        return type(self)(replace(self.terms, invited=left, deadline=deadline, nonce=new_nonce()))
+        return type(self)(replace(self.terms, invited=left, nonce=secrets.token_hex(_NONCE_BYTES)))
 
     @cached_property
     def mechanism(self) -> FederatedMechanism:
@@ -178,22 +317,19 @@ class Round:
         """Return the round that `to_json` wrote, or raise if it was changed or is of another format."""
         try:
             content = parsed_json(text)
-            form, fingerprint = content["format"], content["fingerprint"]
-        except (ValueError, KeyError, TypeError):
-            raise FederationError("The text is not a round of eigenveil.") from None
-        if form != FORMAT:
-            raise FederationError(
-                f"The round has format {quoted(form)}, and this version reads {FORMAT}; update eigenveil."
-            )
-        try:
+            form = content["format"]
+            if form != FORMAT:
+                raise FederationError(
+                    f"The round has format {quoted(form)}, and this version reads {FORMAT}; update eigenveil."
+                )
             members = tuple(Member(**member) for member in content["members"])
             made = cls(Terms.from_dict(content["terms"]), members, content["closed"] is True)
-            found = made.fingerprint
+            intact = made.fingerprint == content["fingerprint"]
         except EigenveilError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            raise FederationError("The round does not have the fields of its format.") from None
-        if found != fingerprint:
+            raise FederationError("The text is not a round of eigenveil, or misses fields of one.") from None
+        if not intact:
             raise FederationError("The round was changed after it was written; get it anew.")
         return made
 
@@ -283,10 +419,6 @@ class SiteKeys:
                 f"The keys {source} were used: send the contribution that was written then, or repeat the round with "
                 "fresh keys."
             )
-        return cls._read(source)
-
-    @classmethod
-    def _read(cls, source: Path) -> Self:
         try:
             if os.name == "posix" and source.stat().st_mode & 0o077:
                 raise FederationError(f"Others may read the keys {source}; `chmod 600` it, and do not share it.")
@@ -333,7 +465,7 @@ Words = NDArray[np.uint64]
 
 
 def mask(agreed: Round, place: int, agreement: bytes, size: int) -> Words:
-    """Return what the site at a place adds to its numbers: the sum over all other sites of one keystream each.
+    """Return the mask that a site adds to its numbers: the sum over all other sites of one keystream each.
 
     Of two sites the first adds their keystream and the second takes it off, so that all masks add up to zero. The
     streams are bound to the fingerprint of the round and to both names.

@@ -25,9 +25,8 @@ from ..sampling.randomness import is_secure, secure_generator
 from ..tables.base import Source
 from ..tables.open import collect, open_table
 from ..tables.open import is_source as is_opened
-from .rounds import Round, SiteKeys, mask, used_once
-from .terms import FederationError, Terms
-from .wire import n_numbers, sealed, to_words
+from .contributions import n_numbers, sealed, to_words
+from .rounds import Round, SiteKeys, Terms, mask, used_once
 
 
 def invite(
@@ -37,7 +36,6 @@ def invite(
     n_colluding: int = 1,
     quorum: int | None = None,
     purpose: str = "",
-    deadline: str | None = None,
 ) -> Round:
     """Return the draft of a round, for the sites to join.
 
@@ -54,8 +52,6 @@ def invite(
         With fewer sites there is no round; all of them by default.
     purpose : str
         A public name.
-    deadline : str, optional
-        An ISO time with its zone.
 
     Examples
     --------
@@ -78,6 +74,10 @@ def invite(
         )
     estimator.plan(schema.n_features)  # refuses what a fit would
     rule = preparation.bound.rule
+    options = {"correlation": bool(estimator.standardize), "own_units": preparation.own_units}
+    request = Request(**options)
+    if "n_components" in estimator.get_params():
+        request = ComponentsRequest(estimator.n_components, **options)
     terms = Terms(
         schema=schema,
         row_rule=rule,
@@ -87,9 +87,8 @@ def invite(
         invited=tuple(sites),
         n_colluding=n_colluding,
         quorum=len(sites) if quorum is None else quorum,
-        request=_request(estimator, preparation.own_units),
+        request=request,
         purpose=purpose,
-        deadline=deadline,
     )
     check_site_rule(terms.mechanism_for(len(sites)), rule)
     check_site_rule(terms.mechanism_for(terms.quorum), rule)
@@ -118,13 +117,6 @@ def _mechanism(parameters: FitParameters, width: int, n_sites: int, n_colluding:
     }
     best = min(usable, key=lambda name: usable[name].off_diagonal_sd)
     return {"mechanism": best, "delta": usable[best].delta}
-
-
-def _request(estimator: PrivateEstimator, own_units: bool) -> Request:
-    options = {"correlation": bool(estimator.standardize), "own_units": own_units}
-    if "n_components" not in estimator.get_params():
-        return Request(**options)
-    return ComponentsRequest(estimator.n_components, **options)
 
 
 def contribute(
@@ -164,8 +156,6 @@ def contribute(
     target = given_path(output, "output")
     own = SiteKeys.load(keys)
     place = own.check(agreed)
-    if agreed.terms.is_over:
-        raise FederationError("The deadline of the round has passed; nothing was spent.")
     if target.exists() and not overwrite:
         raise InvalidParameterError(f"{target} is already there; send it, or name another file.")
     try:
@@ -183,7 +173,9 @@ def contribute(
     if book is not None and is_secure(generator):
         book.check(agreed.guarantee())
     moments = data if isinstance(data, SecondMoments) else site_moments(agreed, data)
-    _check_made_for(agreed, moments)
+    if moments.bound.rule != agreed.terms.row_rule or moments.n_features != agreed.terms.schema.n_features:
+        raise InvalidDataError("The moments were collected by another rule than that of the round; collect them anew.")
+    check_site(mechanism, moments)
     what = f"federation round {agreed.fingerprint[:16]}, site {agreed.sites[place]}"
     payment = pay_for_share(mechanism, moments, generator, book, what)
     with used_once(keys):
@@ -207,9 +199,3 @@ def site_moments(agreed: Round, data: Any) -> SecondMoments:
     make = partial(SecondMoments, RowBound(**rule.to_dict()), schema.n_features, schema.feature_names)
     moments: SecondMoments = collect(source, make, None, "adding up rows")
     return moments
-
-
-def _check_made_for(agreed: Round, moments: SecondMoments) -> None:
-    if moments.bound.rule != agreed.terms.row_rule or moments.n_features != agreed.terms.schema.n_features:
-        raise InvalidDataError("The moments were collected by another rule than that of the round; collect them anew.")
-    check_site(agreed.mechanism, moments)

@@ -70,6 +70,9 @@ def pld_event(guarantee: Guarantee) -> DpEvent:
 def rdp_event(guarantee: Guarantee) -> DpEvent:
     """Return the event of a guarantee for an ``RdpAccountant``, with any relation that fits the guarantee.
 
+    For a pure mechanism of a large epsilon the event is valid and loose: epsilon = 5 counts as 37 at delta
+    = 1e-6. Use `pld_event` for releases of pure mechanisms alone.
+
     Examples
     --------
     >>> rdp_event(Guarantee(1.0)), rdp_event(Guarantee(1.0, 1e-6, rho=0.02))

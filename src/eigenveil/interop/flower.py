@@ -19,14 +19,9 @@ from ..federation import FederationError, Round, SiteKeys, combine, contribute
 from ..releases.record import Release
 
 _LOG = logging.getLogger(__name__)
-_RECORD, _STEP, _ROUND, _JOINED, _CONTRIBUTION, _REFUSED = (
-    "eigenveil",
-    "step",
-    "round",
-    "joined",
-    "contribution",
-    "refused",
-)
+_RECORD = "eigenveil"
+_STEP, _ROUND = "step", "round"
+_JOINED, _CONTRIBUTION, _REFUSED = "joined", "contribution", "refused"
 _POLL_SECONDS = 0.2
 
 

@@ -77,7 +77,8 @@ def measurement(
         fresh = type(estimator)(**parameters)
         return fresh.fit(rows).release_
 
-    measure = _default_measure(guarantee) if measure is None else measure
+    if measure is None:
+        measure = dp.max_divergence() if guarantee.delta == 0 else dp.approximate(dp.max_divergence())
     return dp.m.make_user_measurement(
         array2_domain(T=float, num_columns=n_features, size=size, nan=False),
         _checked_metric(guarantee, metric),
@@ -106,7 +107,7 @@ def _guarantee(estimator: PrivateEstimator, n_features: int, n_rows: int | None)
 
 
 def _weakest(guarantees: list[Guarantee]) -> Guarantee:
-    """Return what all guarantees imply, of which a private number of rows chooses one."""
+    """Return the largest epsilon, delta and rho of guarantees, one of which a private number of rows chooses."""
     rhos = [concentrated_rho(one) for one in guarantees]
     known = [rho for rho in rhos if rho is not None]
     return replace(
@@ -142,10 +143,6 @@ def _checked_metric(guarantee: Guarantee, metric: Any) -> Any:
         names = " or ".join(str(one) for one in valid)
         raise InvalidParameterError(f"The guarantee holds for {names}, not for {metric}.")
     return metric
-
-
-def _default_measure(guarantee: Guarantee) -> Any:
-    return dp.max_divergence() if guarantee.delta == 0 else dp.approximate(dp.max_divergence())
 
 
 def _privacy_map(guarantee: Guarantee, measure: Any) -> Any:

@@ -70,16 +70,10 @@ def jiang_theorem_7(
     d, epsilon = integer_between("n_features", n_features, 2), positive_number("epsilon", epsilon)
     rho, eta = open_unit("correlation", correlation), open_unit("failure_probability", failure_probability)
     gap, rho = gap_below(gap)[0], max(rho, _HALF)
+    size = jiang_lemma_1(n_features=d, degrees=d + 1, failure_probability=eta, sharp=sharp)
     if sharp:
-        return wishart_norm(d, epsilon, eta) / (2 * gap * rho * math.sqrt(1 - rho**2))
-    theta = math.log(d / eta)
-    size = d + 1 + math.sqrt(2 * (d + 1) * (d + 2) * theta) + 2 * d * theta
+        return 1.5 / epsilon * size / (2 * gap * rho * math.sqrt(1 - rho**2))
     return 3 * size / (2 * epsilon * (1 - rho**2) * gap)
-
-
-def wishart_norm(n_features: int, epsilon: float, failure_probability: float) -> float:
-    """Return what |W|_2, W ~ Wishart(d + 1, 3/(2 epsilon) I), passes with probability eta at most."""
-    return 1.5 / epsilon * largest_singular(n_features, n_features + 1, tail(1, failure_probability)) ** 2
 
 
 def jiang_theorem_9(
@@ -100,7 +94,10 @@ def jiang_theorem_9(
     d, epsilon = integer_between("n_features", n_features, 1), positive_number("epsilon", epsilon)
     following = positive_number("next_eigenvalue", next_eigenvalue) if next_eigenvalue else 0.0
     if sharp:
-        return following + 2 * wishart_norm(d, epsilon, open_unit("failure_probability", failure_probability))
+        eta = open_unit("failure_probability", failure_probability)
+        return following + 2 * jiang_lemma_1(
+            n_features=d, degrees=d + 1, failure_probability=eta, scale=1.5 / epsilon, sharp=True
+        )
     return following + positive_number("constant", constant) * d * math.log(d) / epsilon
 
 
@@ -108,7 +105,7 @@ def jiang_table_1(*, n_features: int, n_rows: float, epsilon: float, constant: f
     """Table 1: growth of the spectral norm of the noise on A = C/n, up to one `constant` and factors of ln(1/delta).
 
     Keys: laplace d^1.5/(n epsilon), sulq d^1.5 ln d/(n epsilon) (Blum et al. 2005), wishart d ln d/(n epsilon),
-    gaussian d^0.5/(n epsilon) (Dwork et al. 2014). That of wishart is d/(n epsilon), as `wishart_norm` shows.
+    gaussian d^0.5/(n epsilon) (Dwork et al. 2014). That of wishart is d/(n epsilon), by the sharp `jiang_lemma_1`.
     """
     d, epsilon = integer_between("n_features", n_features, 1), positive_number("epsilon", epsilon)
     unit = positive_number("constant", constant) / (positive_number("n_rows", n_rows) * epsilon)

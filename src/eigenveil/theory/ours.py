@@ -44,7 +44,7 @@ def gap_below(gap: object, top_eigenvalue: object = 1.0) -> tuple[float, float]:
 
 
 def largest_singular(rows: int, columns: int, t: float) -> float:
-    """Return what the largest singular value of a standard Gaussian matrix passes with chance exp(-t^2/2) at most.
+    """Return a bound that the largest singular value of a standard Gaussian matrix passes with chance exp(-t^2/2).
 
     sqrt(rows) + sqrt(columns) + t (Davidson and Szarek 2001, Theorem II.13). Of a vector it is the length, which
     is 1-Lipschitz with mean at most sqrt(length), so that the square root of 1 is left out.
@@ -55,7 +55,7 @@ def largest_singular(rows: int, columns: int, t: float) -> float:
 
 
 def smallest_singular(rows: int, columns: int, t: float) -> float:
-    """Return what the smallest singular value falls below with chance exp(-t^2/2) at most (same theorem), or 0."""
+    """Return a bound that the smallest singular value falls below with chance exp(-t^2/2) (same theorem), or 0."""
     low, high = sorted((rows, columns))
     return max(0.0, math.sqrt(high) - math.sqrt(low) - t)
 
@@ -85,7 +85,7 @@ class NoiseBlocks:
     turning: float
 
     def squared_sine(self, gap: float) -> float:
-        """Return what sin^2 of the largest angle is at most, at a gap in units of the noise; 1 if nothing is known."""
+        """Return a bound on sin^2 of the largest angle, at a gap in units of the noise; 1 if nothing is known."""
         left = gap - self.closing
         if left <= 0:
             return 1.0
@@ -216,16 +216,12 @@ class ExpectedLoss:
     loss : float
         Expected qF(V_k) - qF(V): the variance that the released directions miss.
     ratio : float
-        Size of the noise in units of the gap; the formula is the limit for a small ratio.
+        Size of the noise in units of the gap. The formula is the limit for a small ratio; up to 1/2, simulation
+        agrees to a fifth (docs/research/theory.md).
     """
 
     loss: float
     ratio: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether the ratio is at most 1/2, where simulation agrees to a fifth (docs/research/theory.md)."""
-        return self.ratio <= 0.5
 
 
 def expected_loss(
