@@ -18,7 +18,7 @@ from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Requ
 from eigenveil.releases.summarize import by_name
 from eigenveil.report import render_report, write_report
 from eigenveil.report.charts import LETTER, Strip, ordered_features, strip_table, text_width, wrapped
-from eigenveil.report.estimates import read_estimates
+from eigenveil.report.estimates import Estimate, read_estimates
 from eigenveil.report.headline import headline, noise_banner
 from eigenveil.report.page import QUESTIONS
 from eigenveil.tables.schema import Column
@@ -72,7 +72,7 @@ def test_headlines_of_a_matrix():
     variance = for_readers(with_error(one.covariance[0, 0], one.intervals.covariance()[0, 0], SIZE))
     assert headline_of(one) == f"The variance of age is {variance}."
     assert noise_banner(read_estimates(one)) is None
-    lost = replace(read_estimates(one), spread_intervals=np.array([[0.0, 3.0]]))
+    lost = replace(read_estimates(one), spreads=Estimate(np.array([1.0]), np.array([[0.0, 3.0]])))
     assert headline(lost, one) == "The variance of age is not significantly different from 0."
     assert BANNER in noise_banner(lost)
     unknown = by_hand({"matrix": np.diag([20, 10, 5])})
