@@ -111,8 +111,8 @@ def test_attributes(made):
             if ends is not None:
                 assert name
                 check(shown.components[i, j], ends, CORRELATION)
-    if shown.spread_intervals is not None:
-        check(shown.spreads, shown.spread_intervals, SIZE)
+    if shown.spreads is not None and shown.spreads.intervals is not None:
+        check(shown.spreads.values, shown.spreads.intervals, SIZE)
 
 
 def test_json(made):

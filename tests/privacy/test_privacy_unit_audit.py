@@ -77,7 +77,8 @@ def test_rows_that_are_clipped_one_by_one_are_caught(adjacency, weight, monkeypa
 def test_a_count_of_rows_in_place_of_persons_is_caught():
     flawed = collecting("equal", count=len)
     many = unit_neighbours(2, Adjacency.ADD_OR_REMOVE_ONE, n_rows=200)  # a count has a twentieth of epsilon
-    found = audit(UnitSubject(mechanism(Adjacency.ADD_OR_REMOVE_ONE, "matrix_laplace"), flawed, many), **SETTINGS)
+    subject = UnitSubject(mechanism(Adjacency.ADD_OR_REMOVE_ONE, "matrix_laplace"), flawed)
+    found = audit(subject, neighbours=many, **SETTINGS)
     assert found.verdict == "violation"
 
 

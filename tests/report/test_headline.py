@@ -18,12 +18,13 @@ from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Requ
 from eigenveil.releases.summary import by_name
 from eigenveil.report import render_report, write_report
 from eigenveil.report.charts import LETTER, Strip, ordered_features, strip_table, text_width, wrapped
-from eigenveil.report.estimates import read_estimates
+from eigenveil.report.estimates import Estimate, read_estimates
 from eigenveil.report.headline import headline, noise_banner
 from eigenveil.report.page import QUESTIONS
 from eigenveil.tables.schema import Column
 from helpers import refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, quietly, table
+from report.test_page import swamped
 
 CENTRED = RowBound(8.0, constant=8.0)
 BANNER = "below may be noise. Do not draw conclusions"
@@ -34,12 +35,6 @@ def headline_of(release: Release) -> str:
     assert said == headline(read_estimates(release), release).replace("<", "&lt;")
     assert said.endswith(".")
     return said
-
-
-def swamped(**request) -> Release:
-    """Noise alone, made small: as it is drawn, it passes its own edge in one release of twenty."""
-    release = drawn("laplace", epsilon=0.001, **request)
-    return Release({"matrix": release.integers["matrix"] // 10}, release.unit, release.guarantee, release.origin)
 
 
 # The headline.
@@ -77,7 +72,7 @@ def test_headlines_of_a_matrix():
     variance = for_readers(with_error(one.covariance[0, 0], one.intervals.covariance()[0, 0], SIZE))
     assert headline_of(one) == f"The variance of age is {variance}."
     assert noise_banner(read_estimates(one)) is None
-    lost = replace(read_estimates(one), spread_intervals=np.array([[0.0, 3.0]]))
+    lost = replace(read_estimates(one), spreads=Estimate(np.array([1.0]), np.array([[0.0, 3.0]])))
     assert headline(lost, one) == "The variance of age is not significantly different from 0."
     assert BANNER in noise_banner(lost)
     unknown = by_hand({"matrix": np.diag([20, 10, 5])})
@@ -123,18 +118,6 @@ def test_a_red_banner_stands_where_all_of_the_answer_may_be_noise(request_, said
     assert headline_of(release).startswith(said)
     loud = drawn("gaussian", epsilon=8.0, bound=CENTRED, request=request_.get("request", ComponentsRequest(2)))
     assert BANNER not in render_report(loud)
-
-
-def test_components_that_are_not_above_the_noise_are_faded_and_others_not():
-    for release in (
-        drawn("gaussian", epsilon=8.0, bound=CENTRED, request=ComponentsRequest(4)),
-        swamped(n_components=2),
-    ):
-        page, lost = render_report(release), int((~read_estimates(release).above_noise).sum())
-        assert page.count('class="strips lost"') == page.count('class="point faint"') == lost
-        assert page.count(", not above noise, ") == lost
-    assert lost == 2
-    assert "strips lost" not in render_report(drawn("gaussian", epsilon=8.0, request=ComponentsRequest(2)))
 
 
 # The figures.

@@ -30,9 +30,9 @@ HOSTILE = "<script>alert(1)</script>\"'&</title><img src=x onerror=alert(2)>\u20
 VOID = {"meta", "br"}
 
 
-def swamped() -> Release:
+def swamped(**request) -> Release:
     """Noise alone, made small: as it is drawn, it passes its own edge in one release of twenty."""
-    release = drawn("laplace", epsilon=0.001, n_components=2)
+    release = drawn("laplace", epsilon=0.001, **(request or {"n_components": 2}))
     return Release({"matrix": release.integers["matrix"] // 10}, release.unit, release.guarantee, release.origin)
 
 

@@ -23,12 +23,8 @@ CENTRED = RowBound(8.0, constant=8.0)
 # What is shown, and the attribute of the release that it is.
 SAME = {
     "variances": "explained_variance",
-    "intervals": "explained_variance_interval",
     "shares": "explained_variance_ratio",
-    "share_intervals": "explained_variance_ratio_interval",
     "running": "running_ratio",
-    "running_intervals": "running_ratio_interval",
-    "above_noise": "above_noise",
 }
 
 
@@ -59,7 +55,9 @@ def assert_same_numbers(release: Release, shown: Estimates) -> None:
         assert 'id="scree-title"' not in page
         return
     for name, attribute in SAME.items():
-        np.testing.assert_equal(getattr(shown, name), getattr(release.spectrum, attribute))
+        np.testing.assert_equal(getattr(shown, name).values, getattr(release.spectrum, attribute))
+        np.testing.assert_equal(getattr(shown, name).intervals, getattr(release.spectrum, f"{attribute}_interval"))
+    np.testing.assert_equal(shown.above_noise, release.above_noise)
     shares, share_ends = release.explained_variance_ratio, release.spectrum.explained_variance_ratio_interval
     ends = release.explained_variance_interval
     for i in range(k):
@@ -112,7 +110,8 @@ def test_an_unknown_distribution_still_gives_a_page(name):
     page, shown = text_of(render_report(foreign)), read_estimates(foreign)
     assert "a mechanism of tomorrow" in page
     assert "not known here" in shown.notes[0]
-    assert (shown.edges, shown.angles, shown.intervals) == (None, None, None)
+    assert (shown.edges, shown.angles) == (None, None)
+    assert shown.variances is None or shown.variances.intervals is None
     # Integers have the same meaning whatever the mechanism.
     assert ("matrix" in release.integers) == (shown.variances is not None)
     assert shown.components.shape == (2, 6)
@@ -164,7 +163,7 @@ def test_a_new_mechanism_is_shown_from_the_facts_that_it_declares(monkeypatch):
     release = drawn(Uniform.name, n_components=2)
     shown = read_estimates(release)
     assert_same_numbers(release, shown)
-    assert shown.intervals is not None
+    assert shown.variances.intervals is not None
     assert any("experiment, not by proof" in note for note in shown.notes)
     assert not any("experiment" in note for note in read_estimates(drawn("gaussian", n_components=2)).notes)
     assert Uniform.name in render_report(release)
@@ -200,7 +199,7 @@ def test_a_local_release_is_shown_as_released_with_a_gaussian_edge(monkeypatch):
     shown, page = read_estimates(release), text_of(render_report(release))
     assert_same_numbers(release, shown)
     assert 2 < shown.edges[0] / (release.noise_sd * np.sqrt(6)) < 2.6
-    assert shown.intervals is None
+    assert shown.variances.intervals is None
     assert number(shown.edges[0]) in page
     assert "<dt>Reports</dt><dd>3,000</dd>" in page
     assert "local: rows were private before they were collected" in page

@@ -168,8 +168,8 @@ def audit(
     subject = subject_for(subject, parameters)
     if delta is None:
         # A pure claim is finite at delta 0; a subject need not state its delta, so others are looked up on a grid.
-        finite = [at for at in _AUDITED_DELTAS if min(subject.claims(at).values()) < np.inf]
-        at = finite[0] if finite else 0.0  # nothing is claimed anywhere
+        # Where nothing is claimed anywhere, epsilon is bounded at delta 0.
+        at = next((one for one in _AUDITED_DELTAS if min(subject.claims(one).values()) < np.inf), 0.0)
     else:
         at = probability_below_one("delta", delta)
     tried = list(subject.neighbours() if neighbours is None else neighbours)

@@ -335,18 +335,11 @@ class UnitSubject(MechanismSubject):
     collect : callable
         Takes rows and whose each of them is, as integers; returns the int64 Gram matrix, the largest trace that one
         person may add to it, and n. It is the code under audit: an audit has no way to rows and moments of its own.
-    neighbours : sequence of Neighbours, optional
-        With `persons`; by default those of `unit_neighbours`.
     """
 
-    def __init__(
-        self, mechanism: CentralMechanism, collect: Collect, neighbours: Sequence[Neighbours] | None = None
-    ) -> None:
+    def __init__(self, mechanism: CentralMechanism, collect: Collect) -> None:
         super().__init__(mechanism)
         self.collect = collect
-        self._neighbours = (
-            unit_neighbours(mechanism.n_features, mechanism.adjacency) if neighbours is None else list(neighbours)
-        )
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the mechanism, and the code before it."""
@@ -354,7 +347,7 @@ class UnitSubject(MechanismSubject):
 
     def neighbours(self) -> Sequence[Neighbours]:
         """Return tables in which one person with many rows is replaced or added."""
-        return self._neighbours
+        return unit_neighbours(self.mechanism.n_features, self.mechanism.adjacency)
 
     def collected(self, data: Neighbours) -> tuple[tuple[IntArray, IntArray], tuple[int, int], int]:
         """Return the Gram matrices of both tables, their numbers of units, and the largest trace of one unit."""

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..display import NOT_ABOVE_NOISE, for_readers, half_width, holds_zero, with_error
+from ..display import NOT_ABOVE_NOISE, half_width, holds_zero
 from ..limits import SIZE
-from ..numerics import FloatArray
 from ..releases.score_map import ScoreMap
 from .estimates import SHOWN_EIGENVALUES, Estimates
 from .html import Html, element, fixed, number, power_of_ten, table
@@ -155,19 +154,14 @@ def wrapped(text: str, room: float) -> list[str]:
     return [one.rstrip() for one in lines]
 
 
-def interval_of(intervals: FloatArray | None, i: int) -> FloatArray | None:
-    """Return one of some intervals; None where there are none."""
-    return None if intervals is None else intervals[i]
-
-
 # Eigenvalues.
 
 
 def scree(estimates: Estimates) -> Html:
     """Draw variances along the components with their intervals, the released eigenvalues, and the noise level."""
-    released, values, edges = estimates.released_eigenvalues, estimates.variances, estimates.edges
+    released, variances, edges = estimates.released_eigenvalues, estimates.variances, estimates.edges
     assert released is not None
-    assert values is not None  # there are variances wherever there are eigenvalues
+    assert variances is not None  # wherever there are eigenvalues
     count = min(SHOWN_EIGENVALUES, released.size)
     top, root = estimates.top(count) * 1.04 or 1.0, estimates.needs_root_scale
     upper, lower = 76, 276
@@ -195,24 +189,22 @@ def scree(estimates: Estimates) -> Html:
         shapes.append(line((begin, y(edge)), (end, y(edge)), "edge"))
     for i in range(count):
         x = left + step * (i + 0.5)
-        if i < values.size:
+        if i < variances.values.size:
             faint = " faint" if estimates.not_above(i) else ""
-            if estimates.intervals is not None:
-                low, high = (y(float(end)) for end in estimates.intervals[i])
+            if variances.intervals is not None:
+                low, high = (y(float(end)) for end in variances.intervals[i])
                 shapes.append(element("path", d=whisker(x, low, high), class_="whisker" + faint))
-            shapes.append(element("circle", cx=x, cy=y(float(values[i])), r=4.5, class_="point" + faint))
+            shapes.append(element("circle", cx=x, cy=y(float(variances.values[i])), r=4.5, class_="point" + faint))
         if released[i] >= 0:
             shapes.append(element("circle", cx=x + 8, cy=y(float(released[i])), r=3, class_="hollow"))
         if count <= 10 or i % 2 == 0:
             shapes.append(label(x, lower + 16, i + 1, "middle"))
     shapes.append(label((left + right) / 2, lower + 34, "component", "middle", "soft"))
     shapes.append(_legend(estimates))
-    variances = [
-        with_error(value, interval_of(estimates.intervals, i), SIZE) for i, value in enumerate(values[:count].tolist())
-    ]
+    listed = "; ".join(variances.in_words(i, SIZE) for i in range(min(count, variances.values.size)))
     description = (
         f"The first {count} released eigenvalues fall from {number(released[0])} to {number(released[count - 1])}. "
-        f"Variances along the components are {for_readers('; '.join(variances))}."
+        f"Variances along the components are {listed}."
     )
     if edges is not None:
         description += f" The noise level is {number(edges[0])} for the first."
@@ -222,7 +214,7 @@ def scree(estimates: Estimates) -> Html:
 def _legend(estimates: Estimates) -> Html:
     """Return the key of the scree plot above it, in as many lines as its texts need."""
     keys = [("point", "variance")]
-    keys += [("whisker", estimates.interval_name)] if estimates.intervals is not None else []
+    keys += [("whisker", estimates.interval_name)] if estimates.has_intervals else []
     keys += [("hollow", "released eigenvalue")]
     level = "noise level, uncorrelated" if estimates.of_correlation else "noise level"
     keys += [] if estimates.edges is None else [("edge", level)]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import INTERVAL, LEGEND, angle_in_words, around, holds_zero
+from ..display import INTERVAL, LEGEND, angle_in_words, around, for_readers, holds_zero, with_error
 from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning
-from ..limits import CORRELATION
+from ..limits import ANY, CORRELATION, Limits
 from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request, SparseRequest
 from ..releases.record import Release
@@ -27,6 +27,22 @@ _MATRIX_REQUESTS = (Request.kind, RegressionRequest.kind)
 
 
 @dataclass(frozen=True, eq=False)
+class Estimate:
+    """Values with their 95 % intervals, which are None where the errors are not known."""
+
+    values: FloatArray
+    intervals: FloatArray | None
+
+    def interval(self, i: int) -> FloatArray | None:
+        """Return the interval of one value; None where it is not known."""
+        return None if self.intervals is None else self.intervals[i]
+
+    def in_words(self, i: int, limits: Limits = ANY, *, percent: bool = False) -> str:
+        """Return one value with its interval, for readers."""
+        return for_readers(with_error(float(self.values[i]), self.interval(i), limits, percent=percent))
+
+
+@dataclass(frozen=True, eq=False)
 class Estimates:
     """The values of a release that are shown; a value is None where the release does not contain it.
 
@@ -38,12 +54,8 @@ class Estimates:
         Directions.
     sparse : bool
         Whether they are sparse, so that `released_eigenvalues` are not theirs.
-    variances, intervals : ndarray of shape (k,), (k, 2)
-        Variances along the components, and their 95 % intervals.
-    shares, share_intervals : ndarray of shape (k,), (k, 2)
-        The same as shares of the total.
-    running, running_intervals : ndarray of shape (k,), (k, 2)
-        Shares of the first 1, 2, ... together.
+    variances, shares, running : Estimate
+        Variances along the components; as shares of the total; shares of the first 1, 2, ... together.
     released_eigenvalues : ndarray of shape (m,)
         The largest eigenvalues of the released matrix.
     edges : ndarray of shape (m,)
@@ -60,9 +72,9 @@ class Estimates:
         Where the matrix was requested; about the origin if not centred.
     regressions : tuple of Regression
         Where they were requested, one for each target.
-    spreads, spread_intervals : ndarray of shape (d,), (d, 2)
+    spreads : Estimate
         Standard deviations of the features, where the matrix was requested and has units.
-    means, mean_intervals : ndarray of shape (d,), (d, 2)
+    means : Estimate
         Where the mean was released.
     notes : tuple of str
         What a reader should know about these numbers.
@@ -73,12 +85,9 @@ class Estimates:
     names: tuple[str, ...]
     components: FloatArray
     sparse: bool = False
-    variances: FloatArray | None = None
-    intervals: FloatArray | None = None
-    shares: FloatArray | None = None
-    share_intervals: FloatArray | None = None
-    running: FloatArray | None = None
-    running_intervals: FloatArray | None = None
+    variances: Estimate | None = None
+    shares: Estimate | None = None
+    running: Estimate | None = None
     released_eigenvalues: FloatArray | None = None
     edges: FloatArray | None = None
     of_correlation: bool = False
@@ -89,13 +98,16 @@ class Estimates:
     correlations: FloatArray | None = None
     correlation_intervals: FloatArray | None = None
     regressions: tuple[Regression, ...] = ()
-    spreads: FloatArray | None = None
-    spread_intervals: FloatArray | None = None
-    means: FloatArray | None = None
-    mean_intervals: FloatArray | None = None
+    spreads: Estimate | None = None
+    means: Estimate | None = None
     notes: tuple[str, ...] = ()
     interval_name: str = INTERVAL
     legend: str = LEGEND
+
+    @property
+    def has_intervals(self) -> bool:
+        """True where the variances along the components have confidence intervals."""
+        return self.variances is not None and self.variances.intervals is not None
 
     def not_above(self, i: int) -> bool:
         """Return whether a component is not above the noise; False where this is not known."""
@@ -129,15 +141,16 @@ class Estimates:
         """Return the largest value in a plot of the first `count` eigenvalues."""
         assert self.released_eigenvalues is not None
         ends = [self.released_eigenvalues[:count]]
-        ends += [] if self.variances is None else [self.variances[:count]]
-        ends += [] if self.intervals is None else [self.intervals[:count, 1]]
+        if self.variances is not None:
+            ends.append(self.variances.values[:count])
+            ends += [] if self.variances.intervals is None else [self.variances.intervals[:count, 1]]
         ends += [] if self.edges is None else [self.edges[:count]]
         return max(0.0, *(float(end.max()) for end in ends))
 
     def effects(self, fit: Regression) -> FloatArray:
         """Return the effect of one standard deviation of each feature on the prediction; of one unit if unknown."""
         size = np.abs(fit.coef)
-        return size if self.spreads is None else size * self.spreads[list(fit.features)]
+        return size if self.spreads is None else size * self.spreads.values[list(fit.features)]
 
     def predictors(self, fit: Regression) -> list[int]:
         """Return the positions of the coefficients that move the prediction most, in their own order."""
@@ -160,7 +173,7 @@ def read_estimates(release: Release) -> Estimates:
     >>> origin = Origin(mechanism="a mechanism of tomorrow", parameters={}, row_rule=RowRule(1.0), n_rows=4)
     >>> release = Release({"matrix": np.diag([6, 2])}, {"matrix": 1.0}, Guarantee(1.0), origin)
     >>> estimates = read_estimates(release)
-    >>> estimates.names, estimates.variances.tolist(), estimates.edges
+    >>> estimates.names, estimates.variances.values.tolist(), estimates.edges
     (('x0', 'x1'), [1.5, 0.5], None)
     """
     if not release.integers:
@@ -186,17 +199,18 @@ def _read(release: Release) -> Estimates:
         eigenvalues = spectrum.leading[0]
     else:
         eigenvalues = matrix.eigensystem[0]
+    variances, shares, running = release.explained_variance, release.explained_variance_ratio, spectrum.running_ratio
+    assert variances is not None  # they belong to every matrix, as their shares do
+    assert shares is not None
+    assert running is not None
     test, errors = spectrum.noise_test, spectrum.loading_errors()
     estimates = Estimates(
         names=names,
         components=components,
         sparse=isinstance(origin.request, SparseRequest),
-        variances=release.explained_variance,
-        intervals=release.explained_variance_interval,
-        shares=release.explained_variance_ratio,
-        share_intervals=spectrum.explained_variance_ratio_interval,
-        running=spectrum.running_ratio,
-        running_intervals=spectrum.running_ratio_interval,
+        variances=Estimate(variances, release.explained_variance_interval),
+        shares=Estimate(shares, spectrum.explained_variance_ratio_interval),
+        running=Estimate(running, spectrum.running_ratio_interval),
         released_eigenvalues=eigenvalues,
         # After the last tested eigenvalue the noise level is constant.
         edges=None if test is None else np.pad(test.edges, (0, release.n_features - len(test.edges)), mode="edge"),
@@ -210,17 +224,16 @@ def _read(release: Release) -> Estimates:
         legend=intervals.legend,
     )
     if matrix.centred and origin.row_rule.keeps_lengths:
-        estimates = replace(estimates, means=release.mean, mean_intervals=intervals.mean())
+        estimates = replace(estimates, means=Estimate(release.mean, intervals.mean()))
     if origin.request.kind not in _MATRIX_REQUESTS:
         return estimates
     if origin.request.kind == Request.kind:
         spectrum.warn_of_features()
     if origin.row_rule.keeps_lengths:
-        ends, variances = intervals.covariance(), np.diag(np.asarray(release.covariance))
-        if ends is not None:
-            places = np.arange(release.n_features)
-            estimates = replace(estimates, spread_intervals=np.sqrt(np.maximum(ends[places, places], 0.0)))
-        estimates = replace(estimates, spreads=np.sqrt(np.maximum(variances, 0.0)))
+        entries, ends = np.asarray(release.covariance), intervals.covariance()
+        places = np.arange(release.n_features)
+        roots = None if ends is None else np.sqrt(np.maximum(ends[places, places], 0.0))
+        estimates = replace(estimates, spreads=Estimate(np.sqrt(np.maximum(np.diag(entries), 0.0)), roots))
     return replace(
         estimates,
         correlations=release.correlation,

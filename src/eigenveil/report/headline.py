@@ -9,8 +9,7 @@ from ..errors import NoiseWarning
 from ..limits import CORRELATION, SHARE, SIZE
 from ..releases.record import Release
 from ..releases.regression import Regression
-from .charts import interval_of
-from .estimates import Estimates, read_estimates
+from .estimates import Estimate, Estimates, read_estimates
 from .html import Html, element
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -67,9 +66,8 @@ def _of_components(estimates: Estimates, release: Release) -> str:
         said = f"{some} {kinds} {'is' if rising == 1 else 'are'} above the noise"
     first = next(i for i in range(k) if not estimates.not_above(i))
     which = "it" if 1 in (k, rising) else "the first" if first == 0 else f"component {first + 1}"
-    share = with_error(float(estimates.shares[first]), interval_of(estimates.share_intervals, first), percent=True)
-    said += f"; {which} captures {for_readers(share)} of the variance"
-    if estimates.share_intervals is None and release.guarantee.is_private:
+    said += f"; {which} captures {estimates.shares.in_words(first, percent=True)} of the variance"
+    if estimates.shares.intervals is None and release.guarantee.is_private:
         said += " (its error is not known)"
     return _sentence(said + _mostly(estimates, first))
 
@@ -125,9 +123,9 @@ def _of_matrix(estimates: Estimates, release: Release) -> str:
 
 def _nothing_in_matrix(estimates: Estimates) -> str | None:
     """Return the words for a matrix in which nothing is significantly different from 0; None for any other."""
-    names, spreads = estimates.names, estimates.spread_intervals
+    names, spreads = estimates.names, estimates.spreads
     if len(names) == 1:
-        lost = spreads is not None and not spreads[0, 0] > 0
+        lost = spreads is not None and spreads.intervals is not None and not spreads.intervals[0, 0] > 0
         return f"The variance of {names[0]} is not significantly different from 0" if lost else None
     if _significant_pairs(estimates):
         return None
@@ -198,7 +196,7 @@ def fit_html(title: str, release: Release) -> str:
         "mechanism": release.origin.mechanism,
         release.guarantee.unit.counted: None if release.n_rows is None else f"{release.n_rows:,}",
         "features": release.features_counted,
-        "±": None if estimates.intervals is None and release.intervals.unavailable else estimates.interval_name,
+        "±": estimates.interval_name if estimates.has_intervals or not release.intervals.unavailable else None,
     }
     return notebook_table(title, facts, [headline(estimates, release)], table + release.guarantee._repr_html_())
 
@@ -206,25 +204,22 @@ def fit_html(title: str, release: Release) -> str:
 def _component_grid(estimates: Estimates) -> str:
     rows = []
     for i, direction in enumerate(estimates.components[:_MOST]):
-        share = ""
-        if estimates.shares is not None:
-            share = with_error(float(estimates.shares[i]), interval_of(estimates.share_intervals, i), percent=True)
+        share = "" if estimates.shares is None else estimates.shares.in_words(i, percent=True)
         largest = np.argsort(-np.abs(direction), kind="stable")[:_NAMED]
         loadings = ", ".join(f"{estimates.names[j]} {direction[j]:+.2f}" for j in largest)
         number = marked(str(i + 1), estimates.not_above(i), NOT_ABOVE_NOISE)
-        rows.append([number, *map(for_readers, (share, estimates.angle_in_words(i), loadings))])
+        rows.append([number, share, *map(for_readers, (estimates.angle_in_words(i), loadings))])
     return notebook_grid(["component", "explained variance", "angle error", "largest loadings"], rows)
 
 
 def _feature_grid(estimates: Estimates, release: Release) -> str:
     variances, intervals = np.diag(np.asarray(release.covariance)), release.intervals
-    ends, means = intervals.covariance(), intervals.mean()
+    ends, means = intervals.covariance(), Estimate(release.mean, intervals.mean())
     rows = []
     for i, name in enumerate(estimates.names[:_MOST]):
-        mean = with_error(float(release.mean[i]), interval_of(means, i))
         variance = with_error(float(variances[i]), None if ends is None else ends[i, i], SIZE)
         lost = i in release.spectrum.features_below_noise
-        rows.append([marked(name, lost), for_readers(mean), for_readers(variance)])
+        rows.append([marked(name, lost), means.in_words(i), for_readers(variance)])
     return notebook_grid(["feature", "mean", "variance"], rows)
 
 

@@ -114,9 +114,9 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
         raise InvalidDataError("The release has directions only, so there are no eigenvalues to plot.")
     count = _count(estimates.released_eigenvalues.size, n_components)
     figure, axes = _figure()
-    ranks, values = np.arange(1, count + 1), estimates.variances[:count]
-    if estimates.intervals is not None:
-        low, high = estimates.intervals[:count].T
+    ranks, values = np.arange(1, count + 1), estimates.variances.values[:count]
+    if estimates.variances.intervals is not None:
+        low, high = estimates.variances.intervals[:count].T
         axes.vlines(ranks[: values.size], low, high, color=BLUE, linewidth=2, label=estimates.interval_name)
     axes.plot(ranks[: values.size], values, "o", color=BLUE, label="variance")
     _mark(axes, ranks, values, estimates)
@@ -137,21 +137,22 @@ def scree(release: Release, *, n_components: int | None = None) -> "Figure":
 def explained_variance(release: Release, *, n_components: int | None = None) -> "Figure":
     """Plot the explained variance of every component and the cumulative sum, with 95 % intervals."""
     estimates = read_estimates(release)
-    if estimates.shares is None or estimates.running is None:
+    total, running = estimates.shares, estimates.running
+    if total is None or running is None:
         raise InvalidDataError("The release has no variances of components, so there are no shares to plot.")
-    count = _count(estimates.shares.size, n_components)
+    count = _count(total.values.size, n_components)
     figure, axes = _figure()
-    ranks, shares = np.arange(1, count + 1), estimates.shares[:count]
+    ranks, shares = np.arange(1, count + 1), total.values[:count]
     axes.bar(ranks, shares, color=BLUE, label="share")
-    if estimates.share_intervals is not None:
-        low, high = estimates.share_intervals[:count].T
+    if total.intervals is not None:
+        low, high = total.intervals[:count].T
         axes.errorbar(ranks, shares, [shares - low, high - shares], fmt="none", ecolor=GREY, capsize=3)
-    if estimates.running_intervals is not None:
-        axes.fill_between(ranks, *estimates.running_intervals[:count].T, color=BROWN, alpha=0.18, linewidth=0)
+    if running.intervals is not None:
+        axes.fill_between(ranks, *running.intervals[:count].T, color=BROWN, alpha=0.18, linewidth=0)
     _mark(axes, ranks, shares, estimates)
-    axes.plot(ranks, estimates.running[:count], "o-", color=BROWN, markersize=4, label="cumulative")
+    axes.plot(ranks, running.values[:count], "o-", color=BROWN, markersize=4, label="cumulative")
     axes.set(xlabel="component", ylabel="explained variance (share)", ylim=(0, 1.02))
-    axes.legend(title=None if estimates.share_intervals is None else f"with {estimates.interval_name}")
+    axes.legend(title=None if total.intervals is None else f"with {estimates.interval_name}")
     return figure
 
 

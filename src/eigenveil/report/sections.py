@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..display import NOT_ABOVE_NOISE, NOT_DETERMINED, around, for_readers, holds_zero, marked, printable, with_error
-from ..limits import ANY, CORRELATION, SHARE, SIZE, Limits
-from ..numerics import FloatArray
+from ..limits import CORRELATION, SHARE, SIZE
 from ..releases.record import Release
 from ..releases.regression import Regression
 from ..releases.score_map import ScoreMap
@@ -24,12 +23,13 @@ _SUMMARIZED = 100
 
 def spectrum(estimates: Estimates) -> Html | None:
     """Return the variances of the components: drawn against the noise level, and as numbers."""
-    released = estimates.released_eigenvalues
-    if released is None:
+    released, variances = estimates.released_eigenvalues, estimates.variances
+    shares, running = estimates.shares, estimates.running
+    if released is None or variances is None or shares is None or running is None:
         return None
     count = min(SHOWN_EIGENVALUES, released.size)
     said = f"{count} of {len(estimates.names)} eigenvalues shown. " if count < len(estimates.names) else ""
-    if estimates.intervals is not None:
+    if estimates.has_intervals:
         said += "Dots: variance of the rows along each component. Circles: released eigenvalues, which include noise. "
     if estimates.above_noise is not None:
         above = int(estimates.above_noise.sum()) or "none"
@@ -44,9 +44,9 @@ def spectrum(estimates: Estimates) -> Html | None:
     for i in range(min(count, len(estimates.components))):
         row = [
             marked(str(i + 1), estimates.not_above(i), NOT_ABOVE_NOISE),
-            _with_error(estimates.variances, estimates.intervals, i, SIZE),
-            _with_error(estimates.shares, estimates.share_intervals, i, percent=True),
-            _with_error(estimates.running, estimates.running_intervals, i, percent=True),
+            variances.in_words(i, SIZE),
+            shares.in_words(i, percent=True),
+            running.in_words(i, percent=True),
         ]
         rows.append(row if estimates.angles is None else [*row, for_readers(estimates.angle_in_words(i))])
     numbers = table("Variances of the components", columns, rows)
@@ -54,14 +54,6 @@ def spectrum(estimates: Estimates) -> Html | None:
     listed = folded("Released eigenvalues", table("Released eigenvalues", ("component", "eigenvalue"), eigenvalues))
     chart = figure(charts.scree(estimates), said, listed)
     return card("spectrum", "Explained variance", element("div", chart, numbers, class_="pair drawn"))
-
-
-def _with_error(
-    values: FloatArray | None, intervals: FloatArray | None, i: int, limits: Limits = ANY, *, percent: bool = False
-) -> str:
-    """Return one of some values with its interval in words."""
-    assert values is not None
-    return for_readers(with_error(float(values[i]), charts.interval_of(intervals, i), limits, percent=percent))
 
 
 def plane(estimates: Estimates) -> Html | None:
@@ -146,10 +138,8 @@ def means(estimates: Estimates) -> Html | None:
     columns, rows = ["feature", "mean"], []
     columns += ["standard deviation"] if estimates.spreads is not None else []
     for j in features:
-        row = [estimates.names[j], _with_error(estimates.means, estimates.mean_intervals, j)]
-        row += (
-            [] if estimates.spreads is None else [_with_error(estimates.spreads, estimates.spread_intervals, j, SIZE)]
-        )
+        row = [estimates.names[j], estimates.means.in_words(j)]
+        row += [] if estimates.spreads is None else [estimates.spreads.in_words(j, SIZE)]
         rows.append(row)
     said = "In the units of the features."
     if len(features) < len(estimates.names):
@@ -189,7 +179,7 @@ def _coefficients(estimates: Estimates, fit: Regression, predictors: Sequence[in
     rows = []
     for j in predictors:
         ends, feature, value = fit.coef_interval[j], fit.features[j], float(fit.coef[j])
-        spread = 1.0 if estimates.spreads is None else float(estimates.spreads[feature])
+        spread = 1.0 if estimates.spreads is None else float(estimates.spreads.values[feature])
         text = marked(for_readers(with_error(value, ends)), holds_zero(ends))
         low, high = (float(end) * spread if spread else 0.0 for end in ends)
         rows.append(Strip(estimates.names[feature], text, value * spread, (low, high)))
@@ -264,7 +254,7 @@ def _component(estimates: Estimates, i: int) -> Html:
     listed = strip_table(f"Largest loadings of component {i + 1}", columns, rows, estimates.not_above(i))
     title = f"Component {i + 1}"
     if estimates.shares is not None:
-        title += f": {_with_error(estimates.shares, estimates.share_intervals, i, percent=True)} of variance"
+        title += f": {estimates.shares.in_words(i, percent=True)} of variance"
     if estimates.sparse:
         title += f", {used.size} of {len(estimates.names)} features"
     if estimates.not_above(i):
@@ -287,7 +277,7 @@ def loading_text(estimates: Estimates, component: int, feature: int) -> str:
 def notes(estimates: Estimates) -> Html | None:
     """Return notes on the numbers above."""
     lines = list(estimates.notes)
-    if estimates.regressions or estimates.intervals is not None or estimates.correlation_intervals is not None:
+    if estimates.regressions or estimates.has_intervals or estimates.correlation_intervals is not None:
         lines.insert(0, estimates.legend)
     if estimates.angles is not None:
         lines.append(
