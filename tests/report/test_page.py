@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from eigenveil import Adjacency, Guarantee, PrivacyLedger, PrivatePCA, Release, RowBound, score_map
 from eigenveil.cli.show import report
 from eigenveil.display import LEGEND
-from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, ReleaseFileError
+from eigenveil.errors import InvalidDataError, InvalidParameterError, ReleaseFileError
 from eigenveil.guarantee import Numerics, chance, odds_factor
 from eigenveil.moments.comparisons import NeighbourDifferences
 from eigenveil.releases.origin import Collection, ComponentsRequest, RegressionRequest, Request, SparseRequest
@@ -533,7 +533,7 @@ def test_the_command_writes_beside_the_release(tmp_path):
     assert '<p class="eyebrow">A study</p>' in page
     assert "(this release)" in page
     missing = run_command(str(tmp_path / "a.npz"), "--ledger", str(tmp_path / "nowhere"))
-    assert isinstance(missing.exception, LedgerError)
+    assert isinstance(missing.exception, InvalidParameterError)
     assert not (tmp_path / "nowhere").exists()
 
 
