@@ -1,7 +1,6 @@
 """The command line as a whole: errors, exit codes, Ctrl-C, completion, the demo."""
 
 import json
-import os
 import shlex
 import signal
 import subprocess
@@ -15,24 +14,6 @@ from eigenveil import PrivacyLedger, PrivatePCA, __version__, load_release
 from eigenveil.cli import app, local, main, messages
 from eigenveil.cli.demo import COMPONENTS, EPSILON, tumours, without_privacy
 from eigenveil.errors import InvalidParameterError
-
-# The handler is set by hand: a shell may have started the tests with SIGINT ignored.
-START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from eigenveil.cli import main; "
-SLOW_SAVE = (
-    "import os, sys; from eigenveil import files; "
-    "files.os.replace = lambda *names, honest=os.replace: (print('saving', flush=True), sys.stdin.readline(), "
-    "honest(*names)); "
-)
-
-
-def start(code, *words, **options):
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
 
 
 def invoke(*words, code=0):
@@ -159,7 +140,11 @@ def table(tmp_path):
 def test_ctrl_c_while_reading_leaves_nothing(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "study.ledger", epsilon=1.0, data_set="study")
     words = ("pca", "-", "-k", 1, "--epsilon", 1, "--ledger", ledger.path, "--output", tmp_path / "out.npz")
-    with start(START + "main()", *words, stdin=subprocess.PIPE) as process:
+    # The handler is set by hand: a shell may have started the tests with SIGINT ignored.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code += "; from eigenveil.cli import main; main()"
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "-c", code, *map(str, words)], text=True, **pipes) as process:
         process.stdin.write("a,b\n" + "1,2\n" * 50_000)  # more than a pipe holds, so some has been read
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
@@ -169,37 +154,6 @@ def test_ctrl_c_while_reading_leaves_nothing(tmp_path):
     assert printed[1].startswith("eigenveil: interrupted;")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["study.ledger"]
     assert ledger.spent == (0.0, 0.0)
-
-
-def test_ctrl_c_while_writing_waits_for_what_was_paid_for(tmp_path, table):
-    ledger = PrivacyLedger.create(tmp_path / "study.ledger", epsilon=1.0, data_set="study")
-    output = tmp_path / "out.npz"
-    words = ("pca", table, "-k", 1, "--epsilon", 1, "--norm-bound", 1, "--ledger", ledger.path, "-o", output, "-q")
-    with start(START + SLOW_SAVE + "main()", *words, stdin=subprocess.PIPE) as process:
-        assert process.stdout.readline() == "saving\n"
-        assert [path.name for path in tmp_path.glob(".*.part")]  # written, but not yet under its name
-        process.send_signal(signal.SIGINT)
-        printed = process.communicate("go on\n")
-    assert process.returncode == 130
-    assert "entry 1" in printed[1]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.npz", "study.ledger", "table.csv"]
-    assert load_release(output).origin.ledger_entry == 1
-    assert ledger.spent == (1.0, 0.0)
-
-
-def test_it_asks_on_a_terminal(tmp_path, table):
-    terminal, child_side = os.openpty()
-    words = ("pca", table, "-k", 1, "--epsilon", 1, "--norm-bound", 1, "--output", tmp_path / "out.npz")
-    with start(START + "main()", *words, stdin=child_side) as process:
-        os.write(terminal, b"n\n")
-        printed = process.communicate()
-    os.close(terminal)
-    os.close(child_side)
-    assert process.returncode == 1
-    assert printed[0] == ""
-    assert "1-DP (pure)" in printed[1]
-    assert printed[1].endswith("Continue? [y/N] Nothing was spent.\n")
-    assert not (tmp_path / "out.npz").exists()
 
 
 @pytest.mark.parametrize(

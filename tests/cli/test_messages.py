@@ -127,12 +127,11 @@ def test_errors_and_warnings_name_options_that_the_command_has(folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
-def test_a_fit_on_a_terminal_shows_a_bar_for_each_pass(folder):
+def test_a_fit_on_a_terminal_asks_and_shows_a_bar_for_each_pass(folder):
     primary, secondary = os.openpty()
-    words = ["pca", *map(str, FIT[:3]), "-k", "1", "--yes"]
-    done = subprocess.run(
-        [sys.executable, "-m", "eigenveil.cli", *words], stdout=subprocess.PIPE, stderr=secondary, check=True
-    )
+    os.write(primary, b"y\n")
+    command = [sys.executable, "-m", "eigenveil.cli", "pca", *map(str, FIT[:3]), "-k", "1"]
+    done = subprocess.run(command, stdin=secondary, stdout=subprocess.PIPE, stderr=secondary, check=True)
     os.close(secondary)
     read = b""
     with contextlib.suppress(OSError):  # a terminal whose other end is closed, once all of it was read
@@ -141,5 +140,6 @@ def test_a_fit_on_a_terminal_shows_a_bar_for_each_pass(folder):
     os.close(primary)
     text = read.decode()
     assert b"Private principal components" in done.stdout
-    assert "counting rows" in text
-    assert "adding up rows" in text
+    for shown in ("counting rows", "This will be spent:", "Continue? [y/N]", "adding up rows"):
+        assert shown in text
+    assert b"\x1b" not in done.stdout  # no colour in a pipe

@@ -104,8 +104,6 @@ def test_colours_are_still_there_on_a_terminal():
 
 # Signals.
 
-CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-
 
 def signalled(number, ready, *words, given=b""):
     """Start a command that waits for its input, signal it when it is ready, and return its code and what it says."""
@@ -122,14 +120,13 @@ def signalled(number, ready, *words, given=b""):
     return process.returncode, told
 
 
-@pytest.mark.parametrize("number", CODES)
-def test_a_signal_to_encode_leaves_no_half_file(tmp_path, number):
+def test_a_signal_to_encode_leaves_no_half_file(tmp_path):
     protocol, out = LocalProtocol(2, 1.0), tmp_path / "reports"
     (tmp_path / "protocol.json").write_text(protocol.to_json())
     # Its draft is there, and more rows may come.
     ready = lambda: list(tmp_path.glob(".reports.*.part"))  # noqa: E731
-    code, told = signalled(number, ready, "local", "encode", tmp_path / "protocol.json", "-", "-o", out)
-    assert code == CODES[number]
+    code, told = signalled(signal.SIGTERM, ready, "local", "encode", tmp_path / "protocol.json", "-", "-o", out)
+    assert code == 143
     assert [path.name for path in tmp_path.iterdir()] == ["protocol.json"]
     assert told.startswith("eigenveil: interrupted; no half-written file is left")
     assert told.count("\n") == 1

@@ -174,7 +174,8 @@ def _print_warning(message: Warning | str, *_: Any) -> None:
     text = in_own_options(" ".join(str(message).split()))
     if text not in running.warned:
         running.warned.append(text)
-        note_console(running.quiet).print(f"eigenveil: warning: {text}", soft_wrap=True)
+        if not running.quiet:
+            print(visible(f"eigenveil: warning: {text}"), file=sys.stderr)  # above a progress bar, where there is one
 
 
 class Command(TyperCommand):

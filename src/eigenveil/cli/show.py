@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..errors import InvalidParameterError, LedgerError, quoted
-from .ledger import count_fields, guarantee_fields, ledger_files
+from ..errors import InvalidParameterError, quoted
+from .ledger import count_fields, guarantee_fields, ledger_files, open_ledger
 from .messages import facts_table, new_table, note_console, output_console, print_json
 from .options import AsJson, Force, Quiet, check_output, whole_file
 from .tables import split_list
@@ -341,19 +341,16 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write an HTML report about a release, with facts for officers."""
-    from ..accounting.ledger import PrivacyLedger
     from ..releases.score_map import load_score_map
     from ..report import Statement, report_record, write_registry, write_report
 
-    if ledger is not None and not ledger.exists():
-        raise LedgerError(f"--ledger {ledger} does not exist; give an existing ledger.")
     page = release.with_suffix(".html") if output is None else output
     inputs = [release, *(one for one in (scores, statement) if one is not None), *ledger_files(ledger)]
     stated = Statement.of(statement)
     check_output(page, force, inputs)
     if registry is not None:
         check_output(registry, force, [*inputs, page], "--registry")
-    book = None if ledger is None else PrivacyLedger(ledger)
+    book = open_ledger(ledger)
     with busy("writing the report", quiet or as_json):
         target = write_report(release, page, ledger=book, title=title, scores=scores, statement=stated)
     written = None

@@ -121,19 +121,35 @@ def _by_options(options: FitOptions, path: str, targets: Sequence[str]) -> dict[
 
 
 def public_bounds(table: Table, options: FitOptions) -> dict[str, Any]:
-    """Return bounds for an estimator, by the names of the numeric columns, or their positions where they have none."""
+    """Return bounds for an estimator, by the names of the numeric columns, or their positions where they have none.
+
+    A range without a name is for all columns without one of their own.
+    """
     if not options.bounds:
         return {"bounds": None}
     one_hot = getattr(table.source, "one_hot", (False,) * table.source.n_features)
     numeric = [name for name, encoded in zip(table.names, one_hot, strict=True) if not encoded]
-    bounds = _bounds_by_column(options.bounds, numeric)
+    ranges: dict[str, tuple[float, float]] = {}
+    default = None
+    for text in options.bounds:
+        if "=" not in text:
+            default = _range(text)
+            continue
+        column, limits = _named("--bounds", text)
+        if column not in numeric:
+            raise InvalidParameterError(
+                f"Unknown column in --bounds: {quoted(column)}; give the name of a numeric column that is read."
+            )
+        ranges[column] = _range(limits)
+    bounds: dict[str | int, tuple[float, float]] = {}
     for name in numeric:
-        if name not in bounds:
+        limits_of_name = ranges.get(name, default)
+        if limits_of_name is None:
             raise InvalidParameterError(
                 f"--bounds has no range for {quoted(name)}; add COLUMN=LOW:HIGH for it, or LOW:HIGH for all columns."
             )
-    named = table.source.feature_names is not None
-    return {"bounds": bounds if named else {int(position): limits for position, limits in bounds.items()}}
+        bounds[name if table.source.feature_names is not None else int(name)] = limits_of_name
+    return {"bounds": bounds}
 
 
 def expand(data: list[str]) -> list[str]:
@@ -178,23 +194,6 @@ def _position(text: str, path: str) -> int:
     if not text.isdigit():
         raise InvalidParameterError(f"{path} has no column names; give a position from 0 instead of {quoted(text)}.")
     return int(text)
-
-
-def _bounds_by_column(given: list[str], names: list[str]) -> dict[str, tuple[float, float]]:
-    """Return the range of every column; a range without a name is for all columns without one of their own."""
-    ranges: dict[str, tuple[float, float]] = {}
-    default = None
-    for text in given:
-        if "=" not in text:
-            default = _range(text)
-            continue
-        column, limits = _named("--bounds", text)
-        if column not in names:
-            raise InvalidParameterError(
-                f"Unknown column in --bounds: {quoted(column)}; give the name of a numeric column that is read."
-            )
-        ranges[column] = _range(limits)
-    return ranges if default is None else {name: ranges.get(name, default) for name in names}
 
 
 def _range(text: str) -> tuple[float, float]:

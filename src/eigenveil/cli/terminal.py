@@ -210,7 +210,7 @@ class HeldSignals:
             for one in _SIGNALS:
                 if signal.getsignal(one) is not signal.SIG_IGN:  # as under nohup
                     self._before[one] = signal.signal(one, self._arrived)
-        if self._ledger is not None:
+        if self._ledger is not None:  # whoever charges this ledger inside calls `_spend`
             vars(self._ledger)["spend"] = self._spend
         return self
 
@@ -277,7 +277,7 @@ def busy(doing: str, quiet: bool = False) -> Iterator[None]:
 
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     console = Console(file=sys.stderr, markup=False)
-    bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    bar = Progress(*columns, console=console, transient=True, redirect_stdout=False)
     bar.add_task(doing, total=None)
     timer = threading.Timer(PATIENCE, bar.start)
     timer.daemon = True
