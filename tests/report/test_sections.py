@@ -10,8 +10,8 @@ from eigenveil import Guarantee, Release, RowBound
 from eigenveil.display import LEGEND, NOT_ABOVE_NOISE, NOT_DETERMINED, for_readers, holds_zero, marked, with_error
 from eigenveil.guarantee import Adjacency, Numerics
 from eigenveil.limits import CORRELATION, SHARE, SIZE
-from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism
-from eigenveil.mechanisms.base import SamplingMechanism, integer_directions
+from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism, SamplingMechanism
+from eigenveil.mechanisms.base import integer_directions
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report
 from eigenveil.report.facts import SHOWN_FEATURES, Shown, read
