@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import CapacityError
 from ..guarantee import Numerics
 from ..numerics import FloatArray, IntArray
-from ..sampling.matrices import FARTHEST, LazyMatrix, cut_off, public_shift, rounded_sum
+from ..sampling.matrices import LazyMatrix, cut_off, noisy, public_shift, rounded_sum
 from .base import COUNT_SHARE, CentralMechanism, Integers, Releases, Values
 
 
@@ -291,11 +291,7 @@ class AdditiveMechanism(CentralMechanism):
         if gram.dtype == object:
             return {"matrix": cut_off(noise + gram), **self.draw_count(n_rows, grid, generator)}
         for low in range(0, len(noise), _ROWS_AT_ONCE):  # few rows, which stay in a cache
-            part, whole = noise[low : low + _ROWS_AT_ONCE], gram[low : low + _ROWS_AT_ONCE]
-            # Cut off together with what it hides, or the cut would show it; |gram| is below 2^62: nothing overflows.
-            np.maximum(part, -FARTHEST - whole, out=part)
-            np.minimum(part, FARTHEST - whole, out=part)
-            part += whole
+            noisy(gram[low : low + _ROWS_AT_ONCE], noise[low : low + _ROWS_AT_ONCE])
         return {"matrix": noise, **self.draw_count(n_rows, grid, generator)}
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:

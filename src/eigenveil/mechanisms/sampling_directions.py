@@ -24,7 +24,7 @@ from ..sampling.bingham import (
     variances_sensitivity,
 )
 from ..sampling.certified import ExactMatrix
-from ..sampling.discrete import discrete_laplace
+from ..sampling.discrete import LAPLACE_SCALES, discrete_laplace
 from ..sampling.matrices import cut_off
 from ..sampling.matrix_bingham import matrix_bingham
 from .base import CentralMechanism, Integers, Releases, Values, integer_directions, orthonormal
@@ -294,7 +294,7 @@ class EigenvectorSampling(SamplingMechanism):
         if self.calibration == "tight":
             self.check_strength(self._exact_strength(grid), grid)
             # However coarse their integers, a quotient moves by one for every direction and two more.
-            if (self.n_components + 2) / self._eigenvalue_epsilon > 2**50:
+            if (self.n_components + 2) / self._eigenvalue_epsilon > LAPLACE_SCALES[1]:
                 raise CapacityError("The noise at this epsilon does not fit int64; use a larger epsilon.")
 
     def shifts(self, grid: int) -> Mapping[str, int]:

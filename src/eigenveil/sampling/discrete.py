@@ -82,6 +82,8 @@ def rational_coin(chance: Fraction) -> Coin:
 # Scales are rounded up to this many bits, so that all integers below stay inside int64.
 _SCALE_BITS = 40
 _LARGEST_SCALE = 2.0**57  # 64 standard deviations are within int64
+LAPLACE_SCALES = Fraction(1, 2**20), Fraction(2**50)
+"""Scales of Laplace noise that are drawn in int64. Below the first, noise is zero but for one draw in e^(2^20)."""
 _CHUNK = 2**16  # numbers; shorter pieces leave threads waiting for the interpreter
 _CELL_ENDS = np.arange(lazy.TABLE_CELLS + 2)
 _PREFIX = 15  # bits of a coin that come with its proposal
