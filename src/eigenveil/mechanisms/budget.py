@@ -74,9 +74,8 @@ class BudgetShare:
 
     def measured(self, values: IntArray, squared_change: int, generator: np.random.Generator) -> IntArray:
         """Return integers plus discrete Gaussian noise, each with its own."""
-        return noisy(
-            values, discrete_gaussian(self.scale(squared_change), values.size, generator).reshape(values.shape)
-        )
+        noise = discrete_gaussian(self.scale(squared_change), values.size, generator)
+        return noisy(values, noise.reshape(values.shape))
 
     def first_at_most(self, counts: IntArray, most: int, generator: np.random.Generator) -> int:
         """Return the first place where falling counts of rows come to `most`, by bisection; the last if none does.
