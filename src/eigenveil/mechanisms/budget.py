@@ -132,11 +132,9 @@ class Budget:
     (Fraction(1, 20), 0.95)
     """
 
-    left: Fraction
-
     def __init__(self, mechanism: Gaussian) -> None:
         self.whole = mechanism
-        self.left = Fraction(1)
+        self.left: Fraction = Fraction(1)
 
     def take(self, share: Fraction) -> BudgetShare:
         """Return a portion of the budget for numbers."""
