@@ -26,7 +26,7 @@ from eigenveil.accounting.calibration import implied_epsilon
 from eigenveil.audit import Neighbours
 from eigenveil.cli.mechanisms import VIOLATION_EXIT_CODE, audited, show
 from eigenveil.errors import EigenveilError, InvalidParameterError, integer_between, positive_number
-from eigenveil.sampling.bingham import _envelope_width
+from eigenveil.sampling.bingham import envelope_width
 
 FloatArray = NDArray[np.float64]
 Draw = Callable[[FloatArray], FloatArray]
@@ -50,7 +50,7 @@ class DrawnMechanism:
         eigenvalues, basis = np.linalg.eigh(C)
         self.gaps: FloatArray = epsilon / 4 * (eigenvalues[-1] - eigenvalues)
         self.form: FloatArray = (basis * self.gaps) @ basis.T
-        self.width = _envelope_width(self.gaps)
+        self.width = envelope_width(self.gaps)
 
     def log_density(self, s: FloatArray, *, power: float | None = None) -> FloatArray:
         """Return the log density at directions with u'Au = s; a power of 0 in place of d gives Bingham's."""

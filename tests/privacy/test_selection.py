@@ -115,7 +115,7 @@ def audited(seed):
 
 def test_the_audit_finds_no_more_than_epsilon_and_catches_noise_of_a_sixth(monkeypatch):
     assert 0.4 < audited(1) <= 1.0
-    monkeypatch.setattr(choices, "_float_scale", lambda epsilon: float(noise_scale(epsilon)) / 6)
+    monkeypatch.setattr(choices, "noise_scale", lambda epsilon: noise_scale(epsilon) / 6)
     assert audited(3) > 1.0
 
 

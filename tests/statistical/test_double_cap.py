@@ -323,23 +323,6 @@ def test_mass_and_slope_of_a_bit_by_quadrature(d, rank):
     assert mechanism.spread * (1 - 1 / d) == pytest.approx(rank - rank**2 / d)  # |P - rank/d I|^2
 
 
-def test_what_a_subspace_gains():
-    """At d = 100 over one direction, and no rank up to half of the features gains more, up to epsilon 5."""
-    gains = {
-        epsilon: BitMechanism.best(100, epsilon).variance() / BitMechanism.best(100, epsilon, 50).variance()
-        for epsilon in (0.1, 0.5, 1.0, 2.0, 4.0)
-    }
-    assert gains == {
-        epsilon: pytest.approx(gain, abs=0.006)
-        for epsilon, gain in zip(gains, (1.345, 1.335, 1.30, 1.20, 1.04), strict=True)
-    }
-    assert BitMechanism.best(100, 0.5, 50).variance() < CapMechanism.best(100, 0.5).variance()
-    for epsilon in (0.3, 4.0):
-        variances = [BitMechanism.best(12, epsilon, rank).variance() for rank in range(1, 7)]
-        assert variances == sorted(variances, reverse=True)
-    assert BitMechanism.best(12, 8.0, 6).variance() > BitMechanism.best(12, 8.0).variance()
-
-
 def test_one_bit_is_randomized_response():
     """With the subspace fixed, the bit flips its odds by e^eps when the row crosses the threshold."""
     protocol = LocalProtocol(6, 2.0, mechanism="one_bit", row_norms="unit")

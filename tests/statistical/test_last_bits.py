@@ -340,12 +340,6 @@ def test_the_last_bits_of_exact_mechanisms_tell_nothing(mechanism):
     assert attacked(mechanism, 200) == set()
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("mechanism", exact_mechanisms())
-def test_the_last_bits_of_exact_mechanisms_tell_nothing_in_many_draws(mechanism):
-    assert attacked(mechanism, 3_000) == set()
-
-
 @pytest.mark.parametrize("name", ["matrix_laplace", "frobenius"])
 def test_the_last_bits_of_wide_matrices_tell_nothing(name):
     assert attacked(MECHANISMS[name](epsilon=0.1, n_features=120), 40) == set()

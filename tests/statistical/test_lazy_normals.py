@@ -6,7 +6,6 @@ import scipy.stats
 from randomgen import AESCounter
 
 from eigenveil.sampling import lazy
-from eigenveil.sampling import lazy as cells
 from eigenveil.sampling.lazy import LazyNormals, LazyUniform
 from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import PERTURB, N
@@ -36,7 +35,7 @@ def test_they_are_normal_and_a_change_of_scale_is_caught():
 
 def test_coins_decided_exactly_have_the_same_distribution(monkeypatch):
     monkeypatch.setattr(lazy, "COIN_TOLERANCE", 1.0)
-    monkeypatch.setattr(cells, "SURE_BY_WORD", np.zeros_like(cells.SURE_BY_WORD))
+    monkeypatch.setattr(lazy, "SURE_BY_WORD", np.zeros_like(lazy.SURE_BY_WORD))
     normals = LazyNormals(3000, seeded_generator(2))
     assert normals.exact_coins >= 3000
     assert follows(normals.value, scipy.stats.norm.cdf)
@@ -45,7 +44,7 @@ def test_coins_decided_exactly_have_the_same_distribution(monkeypatch):
 
 def test_without_coins_the_mechanism_is_another(monkeypatch):
     """The control: proposals that are all kept follow the steps of the table."""
-    monkeypatch.setattr(cells, "SURE_BY_WORD", np.full_like(cells.SURE_BY_WORD, 2**16 - 1))
+    monkeypatch.setattr(lazy, "SURE_BY_WORD", np.full_like(lazy.SURE_BY_WORD, 2**16 - 1))
     assert not follows(LazyNormals(4 * N, seeded_generator(3)).value, scipy.stats.norm.cdf)
 
 
@@ -71,7 +70,7 @@ def test_further_digits_are_uniform():
 def test_a_number_beyond_the_table_keeps_its_digits():
     generator = seeded_generator(6)
     normals = LazyNormals(4, generator)
-    far = int(np.flatnonzero(cells.CELL == cells.TABLE_CELLS)[0])
+    far = int(np.flatnonzero(lazy.CELL == lazy.TABLE_CELLS)[0])
     word = (far << 48) | (1 << 47) | 12345  # a minus sign, and some digits
     normals._word[2] = word
     normals.value[2] = -8.0

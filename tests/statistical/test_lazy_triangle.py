@@ -12,7 +12,7 @@ from eigenveil.sampling.wishart import LazyChis, lazy_triangles
 from statistical.constants import ALPHA, EXACT_FACTOR, PERTURB, N
 from statistical.mechanisms import follows
 
-DEGREES = [1, 2, 3, 10, 1000, 9000]
+DEGREES = [1, 2, 10, 9000]
 
 
 def roots(degrees, size, seed):
@@ -77,7 +77,7 @@ def test_digits_are_those_of_the_floats():
     assert len({one.integer(i, 0) for one in (first, triangle) for i in np.flatnonzero(one.value)}) == 2 * 465
 
 
-@pytest.mark.parametrize(("d", "degrees"), [(4, 2), (3, 3), (3, 9)])
+@pytest.mark.parametrize(("d", "degrees"), [(4, 2), (3, 9)])
 def test_triangles_have_the_distribution_of_a_matrix_of_normals(d, degrees):
     """Fewer degrees than features, as many and more."""
     generator = seeded_generator(7)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import CapacityError
 from ..guarantee import Numerics
 from ..numerics import FloatArray, IntArray
-from ..sampling.matrices import FARTHEST, LazyMatrix, cut_off, public_shift, rounded_sum
+from ..sampling.matrices import LazyMatrix, cut_off, noisy, public_shift, rounded_sum
 from .base import COUNT_SHARE, CentralMechanism, Integers, Releases, Values
 
 
@@ -96,47 +96,24 @@ def independent_facts(d: int, beside: float, diagonal: float, count: float, gaus
 
 
 # Tails are simulated at no more than this width: they only get lighter with it.
-WIDEST = 24
+_WIDEST = 24
 # Simulated entries of each kind, and draws of a matrix, at most.
 _ENTRIES, _DRAWS = 20_000, 1_000
 _SEED = 20160711
 
 
-@dataclass(frozen=True, eq=False)
-class Tails:
-    """Simulated sizes of noise in units of its standard deviation, ascending: beside the diagonal and on it."""
+def tail_probability(simulated: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Return the probabilities that noise is at least of these sizes, from ascending simulated sizes.
 
-    beside: FloatArray
-    diagonal: FloatArray
-
-    def quantiles(self, level: float) -> tuple[float, float]:
-        """Return quantiles of the size of noise: beside the diagonal, and on it."""
-        return float(np.quantile(self.beside, level)), float(np.quantile(self.diagonal, level))
-
-    def beyond(self, sizes: FloatArray) -> FloatArray:
-        """Return the probabilities that noise beside the diagonal is at least of these sizes.
-
-        Beyond the last 1 of 100 the tail is continued as an exponential, whose mean is above the estimated one by two
-        standard errors. Tails of the mechanisms are exponential or lighter.
-
-        Examples
-        --------
-        >>> sizes = np.sort(np.abs(np.random.default_rng(0).laplace(size=40_000))) / np.sqrt(2)
-        >>> tails = Tails(sizes, sizes)
-        >>> bool(abs(tails.beyond(np.array([1.0])) - np.exp(-np.sqrt(2)))[0] < 0.02)
-        True
-        """
-        count = self.beside.size
-        least = self.beside[-max(2, count // 100) :]
-        mean = float(np.mean(least - least[0])) * (1 + 2 / math.sqrt(least.size))
-        known = (1 + count - np.searchsorted(self.beside, sizes)) / (count + 1)
-        tail = least.size / count * np.exp(-np.maximum(sizes - least[0], 0.0) / max(mean, np.finfo(float).tiny))
-        return np.asarray(np.where(sizes < least[0], known, tail))
-
-    @property
-    def heaviness(self) -> float:
-        """The kurtosis beside the diagonal over that of a normal number, less 1; at least 0."""
-        return max(0.0, float(np.mean(self.beside**4)) / 3 - 1)
+    Beyond the last 1 of 100 the tail is continued as an exponential, whose mean is above the estimated one by two
+    standard errors. Tails of the mechanisms are exponential or lighter.
+    """
+    count = simulated.size
+    least = simulated[-max(2, count // 100) :]
+    mean = float(np.mean(least - least[0])) * (1 + 2 / math.sqrt(least.size))
+    known = (1 + count - np.searchsorted(simulated, sizes)) / (count + 1)
+    tail = least.size / count * np.exp(-np.maximum(sizes - least[0], 0.0) / max(mean, np.finfo(float).tiny))
+    return np.asarray(np.where(sizes < least[0], known, tail))
 
 
 TYPICAL_VARIANCE = Fraction(1, 4)
@@ -238,16 +215,17 @@ class AdditiveMechanism(CentralMechanism):
 
     def noise_quantiles(self, level: float) -> tuple[float, float]:
         """Return quantiles of the size of noise in standard deviations: beside the diagonal, and on it."""
-        return self._tails().quantiles(level)
+        beside, diagonal = self._simulated_sizes()
+        return float(np.quantile(beside, level)), float(np.quantile(diagonal, level))
 
     def noise_beyond(self, sizes: FloatArray) -> FloatArray:
         """Return the probabilities that noise beside the diagonal passes these sizes, in standard deviations."""
-        return self._tails().beyond(sizes)
+        return tail_probability(self._simulated_sizes()[0], sizes)
 
     @property
     def heaviness(self) -> float:
         """The kurtosis of an entry beside the diagonal over that of a normal number, less 1; at least 0."""
-        return self._tails().heaviness
+        return max(0.0, float(np.mean(self._simulated_sizes()[0] ** 4)) / 3 - 1)
 
     @property
     def common_size(self) -> float:
@@ -265,9 +243,10 @@ class AdditiveMechanism(CentralMechanism):
         diagonal = np.diagonal(noise, axis1=1, axis2=2).ravel()
         return noise[:, *np.triu_indices(d, 1)].ravel() if d > 1 else diagonal, diagonal
 
-    def _tails(self) -> Tails:
-        parameters = self.parameters() | {"n_features": min(self.n_features, WIDEST), "n_components": 1}
-        return _tails(type(self), tuple(parameters.items()))
+    def _simulated_sizes(self) -> tuple[FloatArray, FloatArray]:
+        """Return simulated sizes in standard deviations, ascending: beside the diagonal and on it."""
+        parameters = self.parameters() | {"n_features": min(self.n_features, _WIDEST), "n_components": 1}
+        return _simulated_sizes(type(self), tuple(parameters.items()))
 
     def log_density(self, noise: FloatArray) -> FloatArray | None:
         """Return the log density of the noise on C, for a stack of matrices, up to a constant; None if not known."""
@@ -291,11 +270,7 @@ class AdditiveMechanism(CentralMechanism):
         if gram.dtype == object:
             return {"matrix": cut_off(noise + gram), **self.draw_count(n_rows, grid, generator)}
         for low in range(0, len(noise), _ROWS_AT_ONCE):  # few rows, which stay in a cache
-            part, whole = noise[low : low + _ROWS_AT_ONCE], gram[low : low + _ROWS_AT_ONCE]
-            # Cut off together with what it hides, or the cut would show it; |gram| is below 2^62: nothing overflows.
-            np.maximum(part, -FARTHEST - whole, out=part)
-            np.minimum(part, FARTHEST - whole, out=part)
-            part += whole
+            noisy(gram[low : low + _ROWS_AT_ONCE], noise[low : low + _ROWS_AT_ONCE])
         return {"matrix": noise, **self.draw_count(n_rows, grid, generator)}
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:
@@ -336,10 +311,12 @@ class AdditiveMechanism(CentralMechanism):
 
 
 @lru_cache(maxsize=64)
-def _tails(kind: type[AdditiveMechanism], parameters: tuple[tuple[str, Any], ...]) -> Tails:
+def _simulated_sizes(
+    kind: type[AdditiveMechanism], parameters: tuple[tuple[str, Any], ...]
+) -> tuple[FloatArray, FloatArray]:
     drawn = kind(**dict(parameters)).entries(_ENTRIES, np.random.default_rng(_SEED))
     beside, diagonal = (np.sort(np.abs(one)) / np.sqrt(np.mean(np.square(one))) for one in drawn)
-    return Tails(beside, diagonal)
+    return beside, diagonal
 
 
 class RealNoiseMechanism(AdditiveMechanism):

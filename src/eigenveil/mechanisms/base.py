@@ -21,7 +21,7 @@ from ..errors import (
 )
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
-from ..sampling.discrete import discrete_laplace
+from ..sampling.discrete import LAPLACE_SCALES, discrete_laplace
 
 if TYPE_CHECKING:
     from .additive import NoiseFacts
@@ -146,8 +146,6 @@ class Mechanism(ABC):
 
 COUNT_SHARE = Fraction(1, 20)
 """Where the number of rows is private, this share of epsilon pays for a noisy count to divide by."""
-# Scales of the noise on a count that the sampler draws in int64.
-_COUNT_SCALES = Fraction(1, 2**20), Fraction(2**50)
 DIRECTION_UNIT = 2.0**-24
 """Directions leave as integers of this unit."""
 
@@ -329,7 +327,7 @@ class CentralMechanism(Mechanism):
 
     def check_count(self) -> None:
         """Refuse an epsilon at which the noise of a count cannot be drawn, for mechanisms that draw one."""
-        if self.count_share and not _COUNT_SCALES[0] <= self._count_scale <= _COUNT_SCALES[1]:
+        if self.count_share and not LAPLACE_SCALES[0] <= self._count_scale <= LAPLACE_SCALES[1]:
             raise InvalidParameterError(
                 f"epsilon = {self.epsilon:g} is too far from 1 for a private number of rows; choose another epsilon, "
                 "or adjacency='replace_one'."

@@ -8,18 +8,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..accounting.calibration import DISCRETE_SHARE, decimal_above, exact, float_above, gaussian_mu
+from ..accounting.calibration import DISCRETE_SHARE, exact, float_above, gaussian_mu
 from ..accounting.sensitivity import counts_l1, counts_squared, diagonal_l1, quadratic_form
 from ..errors import CapacityError, InvalidParameterError, one_of, positive_number, probability_below_one
 from ..guarantee import Adjacency, Guarantee, Numerics, Unit
 from ..numerics import IntArray
-from ..sampling.discrete import discrete_laplace, geometric, geometric_reaches
-from ..sampling.matrices import FARTHEST, cut_off
+from ..sampling.discrete import LAPLACE_SCALES, discrete_laplace, geometric, geometric_reaches
+from ..sampling.matrices import FARTHEST, cut_off, noisy
 from .budget import BudgetShare
-
-# Scales that the sampler draws in int64. Below the first of them the noise is zero but for one draw in e^(2^20), and
-# more noise than needed is safe.
-_LEAST_SCALE, _LARGEST_SCALE = Fraction(1, 2**20), Fraction(2**50)
+from .gaussian import rho_above
 
 
 def noise_scale(epsilon: Fraction) -> Fraction:
@@ -30,10 +27,10 @@ def noise_scale(epsilon: Fraction) -> Fraction:
     >>> noise_scale(Fraction(1, 10))
     Fraction(20, 1)
     """
-    scale = 2 / epsilon
-    if scale > _LARGEST_SCALE:
+    scale, (least, largest) = 2 / epsilon, LAPLACE_SCALES
+    if scale > largest:
         raise CapacityError("The noise of a private choice at this epsilon does not fit int64; use a larger epsilon.")
-    return max(scale, _LEAST_SCALE)
+    return max(scale, least)  # more noise than needed is safe
 
 
 def first_at_most(counts: Sequence[IntArray], most: int, epsilon: Fraction, generator: np.random.Generator) -> IntArray:
@@ -206,7 +203,7 @@ class CountMechanism:
         rho = mu = None
         if self._gaussian:
             mu = gaussian_mu(self.epsilon, self.delta * (1 - DISCRETE_SHARE))
-            rho = decimal_above(exact(mu) ** 2 / 2 * Fraction(1_000_000_001, 1_000_000_000))
+            rho = rho_above(mu)
         return Guarantee(self.epsilon, self.delta, self.adjacency, Numerics.EXACT, rho=rho, unit=unit, mu=mu)
 
     def check(self, n_cells: int, most: int) -> None:
@@ -219,10 +216,7 @@ class CountMechanism:
         if self._gaussian:
             numbers = np.minimum(counts, _MOST_COUNTED) * _FINE
             return self._portion.measured(numbers, counts_squared(self.adjacency) * _FINE**2, generator)
-        noise = discrete_laplace(self.scale, counts.size, generator).reshape(counts.shape)
-        # Cut off together with what it hides, or the cut would show it.
-        np.clip(noise, -FARTHEST - counts, FARTHEST - counts, out=noise)
-        return np.asarray(noise + counts)
+        return noisy(counts, discrete_laplace(self.scale, counts.size, generator).reshape(counts.shape))
 
 
 def count_mechanism(epsilon: float, delta: float, adjacency: Adjacency, kind: str = AUTO) -> CountMechanism:

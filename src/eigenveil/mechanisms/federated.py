@@ -45,16 +45,13 @@ class FederatedMechanism(AdditiveMechanism):
         Noisy numbers that leave beside the matrix, in units of it.
     """
 
-    n_sites: int
-    n_colluding: int
-
     kind: ClassVar[type[AdditiveMechanism]]
     part: AdditiveMechanism
     beside: tuple[str, ...]
 
     def __init__(self, *, n_sites: int, n_colluding: int, **parameters: Any) -> None:
-        self.n_sites = integer_between("n_sites", n_sites, 2)
-        self.n_colluding = integer_between("n_colluding", n_colluding, 0, self.n_sites - 1)
+        self.n_sites: int = integer_between("n_sites", n_sites, 2)
+        self.n_colluding: int = integer_between("n_colluding", n_colluding, 0, self.n_sites - 1)
         super().__init__(**parameters)
 
     def parameters(self) -> dict[str, Any]:

@@ -34,6 +34,17 @@ from .additive import (
 from .base import Integers, Values
 
 
+def rho_above(mu: float) -> float:
+    """Return the rho of a Gaussian mechanism that moves by `mu` in units of its noise, rounded up."""
+    return decimal_above(exact(mu) ** 2 / 2 * Fraction(1_000_000_001, 1_000_000_000))
+
+
+def check_fine_enough(scale: float, n_numbers: int, epsilon: float, delta: Fraction | float) -> None:
+    """Refuse a grid on which discrete noise of this scale costs more than a hundredth of delta beside real noise."""
+    if scale < 100 or discrete_gaussian_excess(epsilon, n_numbers, scale) > DISCRETE_SHARE * delta:
+        raise CapacityError("The integer grid is too coarse for this epsilon and delta; use more bits in the RowBound.")
+
+
 class GaussianNoise(AdditiveMechanism):
     """Independent discrete Gaussian noise on the upper triangle; subclasses choose the two scales.
 
@@ -95,8 +106,7 @@ class GaussianNoise(AdditiveMechanism):
         if self.calibration == "paper":
             claimed = (self.epsilon, self.delta)
             epsilon = gaussian_epsilon(mu, self.delta * (1 - DISCRETE_SHARE))
-        rho = decimal_above(exact(mu) ** 2 / 2 * Fraction(1_000_000_001, 1_000_000_000))
-        return Guarantee(epsilon, self.delta, self.adjacency, Numerics.EXACT, rho=rho, claimed=claimed, mu=mu)
+        return Guarantee(epsilon, self.delta, self.adjacency, Numerics.EXACT, rho=rho_above(mu), claimed=claimed, mu=mu)
 
     def noise(self, generator: np.random.Generator, grid: float = 1.0) -> IntArray:
         """Return symmetric noise, discrete on a grid of `grid` units."""
@@ -116,12 +126,8 @@ class GaussianNoise(AdditiveMechanism):
     def check_grid(self, grid: int) -> None:
         """Refuse noise that would overflow, and a grid on which discrete noise is not as good as real."""
         super().check_grid(grid)
-        scale = self.off_diagonal_sd * grid
-        excess = discrete_gaussian_excess(self.guarantee().epsilon, self.n_numbers, scale)
-        if scale < 100 or excess > DISCRETE_SHARE * self.delta * exact(self.share):
-            raise CapacityError(
-                "The integer grid is too coarse for this epsilon and delta; use more bits in the RowBound."
-            )
+        epsilon, delta = self.guarantee().epsilon, self.delta * exact(self.share)
+        check_fine_enough(self.off_diagonal_sd * grid, self.n_numbers, epsilon, delta)
 
     def epsilon_at(self, delta: float) -> float:
         """Return epsilon by the exact curve of the noise."""

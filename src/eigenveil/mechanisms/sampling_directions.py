@@ -24,7 +24,7 @@ from ..sampling.bingham import (
     variances_sensitivity,
 )
 from ..sampling.certified import ExactMatrix
-from ..sampling.discrete import discrete_laplace
+from ..sampling.discrete import LAPLACE_SCALES, discrete_laplace
 from ..sampling.matrices import cut_off
 from ..sampling.matrix_bingham import matrix_bingham
 from .base import CentralMechanism, Integers, Releases, Values, integer_directions, orthonormal
@@ -101,9 +101,6 @@ class Ppca(SamplingMechanism):
     0.5
     """
 
-    method: str
-    updates: int | None
-
     name = "ppca"
     releases: ClassVar[Releases] = "subspace"
     numerics = Numerics.EMPIRICAL  # but for one component
@@ -114,9 +111,9 @@ class Ppca(SamplingMechanism):
     def __init__(self, *, updates: int | None = None, method: str | None = None, **parameters: Any) -> None:
         super().__init__(**parameters)
         default = "hoff" if self.calibration == "paper" else "block"
-        self.method = one_of("method", default if method is None else method, ("block", "hoff"))
+        self.method: str = one_of("method", default if method is None else method, ("block", "hoff"))
         steps = PUBLISHED_UPDATES if updates is None and self.calibration == "paper" else updates
-        self.updates = None if steps is None else integer_between("updates", steps, 1, _MOST_UPDATES)
+        self.updates: int | None = None if steps is None else integer_between("updates", steps, 1, _MOST_UPDATES)
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters in JSON types."""
@@ -201,8 +198,6 @@ class EigenvectorSampling(SamplingMechanism):
     0.65
     """
 
-    eigenvalue_share: float
-
     name = "eigenvector_sampling"
     releases: ClassVar[Releases] = "directions"
     numerics = Numerics.IDEALIZED  # with the published constants
@@ -218,7 +213,7 @@ class EigenvectorSampling(SamplingMechanism):
         if self.epsilons is not None:
             eigenvalue_share = self.epsilons[0] / self.epsilon
         default = 0.5 if self.calibration == "paper" else 0.1
-        self.eigenvalue_share = (
+        self.eigenvalue_share: float = (
             default if eigenvalue_share is None else positive_number("eigenvalue_share", eigenvalue_share)
         )
         if not _LEAST_SHARE <= self.eigenvalue_share <= 1 - _LEAST_SHARE:
@@ -294,7 +289,7 @@ class EigenvectorSampling(SamplingMechanism):
         if self.calibration == "tight":
             self.check_strength(self._exact_strength(grid), grid)
             # However coarse their integers, a quotient moves by one for every direction and two more.
-            if (self.n_components + 2) / self._eigenvalue_epsilon > 2**50:
+            if (self.n_components + 2) / self._eigenvalue_epsilon > LAPLACE_SCALES[1]:
                 raise CapacityError("The noise at this epsilon does not fit int64; use a larger epsilon.")
 
     def shifts(self, grid: int) -> Mapping[str, int]:

@@ -91,8 +91,6 @@ class Wishart(RealNoiseMechanism):
     0.2835
     """
 
-    allow_unsound: bool
-
     name = "wishart"
     needs_delta = True
     source = "Jiang, Xie and Zhang 2016, Theorem 4, corrected"
@@ -107,7 +105,7 @@ class Wishart(RealNoiseMechanism):
             raise InvalidParameterError(
                 f"wishart needs an epsilon of at most {_LARGEST_EPSILON:g}; use another mechanism."
             )
-        self.allow_unsound = truth_value("allow_unsound", allow_unsound)
+        self.allow_unsound: bool = truth_value("allow_unsound", allow_unsound)
         if self.calibration in self.unsound_calibrations and not allow_unsound:
             raise InvalidParameterError(
                 "The published Wishart mechanism is not private as stated (docs/research/errata.md); pass "

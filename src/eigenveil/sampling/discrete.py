@@ -82,6 +82,8 @@ def rational_coin(chance: Fraction) -> Coin:
 # Scales are rounded up to this many bits, so that all integers below stay inside int64.
 _SCALE_BITS = 40
 _LARGEST_SCALE = 2.0**57  # 64 standard deviations are within int64
+LAPLACE_SCALES = Fraction(1, 2**20), Fraction(2**50)
+"""Scales of Laplace noise that are drawn in int64. Below the first, noise is zero but for one draw in e^(2^20)."""
 _CHUNK = 2**16  # numbers; shorter pieces leave threads waiting for the interpreter
 _CELL_ENDS = np.arange(lazy.TABLE_CELLS + 2)
 _PREFIX = 15  # bits of a coin that come with its proposal
@@ -97,16 +99,15 @@ def discrete_laplace(scale: float, size: int, generator: np.random.Generator) ->
     >>> bool(np.abs(discrete_laplace(1e6, 1000, np.random.default_rng(0))).mean() > 5e5)
     True
     """
-    exact, missing = _rounded_up(positive_number("scale", scale)), integer_between("size", size, 1)
-    accepted: list[IntArray] = []
-    while missing > 0:
-        magnitude = _magnitudes(exact, missing, generator)
+    exact = _rounded_up(positive_number("scale", scale))
+
+    def signed(wanted: int) -> IntArray:
+        magnitude = _magnitudes(exact, wanted, generator)
         negative = generator.integers(0, 2, magnitude.size).astype(bool)
         # Minus zero is drawn again.
-        kept = np.where(negative, -magnitude, magnitude)[~(negative & (magnitude == 0))][:missing]
-        accepted.append(kept)
-        missing -= kept.size
-    return np.concatenate(accepted)
+        return np.asarray(np.where(negative, -magnitude, magnitude)[~(negative & (magnitude == 0))])
+
+    return _drawn(integer_between("size", size, 1), signed)
 
 
 def geometric(scale: float, size: int, generator: np.random.Generator) -> IntArray:
@@ -120,11 +121,8 @@ def geometric(scale: float, size: int, generator: np.random.Generator) -> IntArr
     >>> bool(draws.min() >= 0 and draws.mean() > 5e5)
     True
     """
-    exact, size = _rounded_up(positive_number("scale", scale)), integer_between("size", size, 1)
-    accepted = _magnitudes(exact, size, generator)
-    while accepted.size < size:
-        accepted = np.append(accepted, _magnitudes(exact, size - accepted.size, generator))
-    return accepted[:size]
+    exact = _rounded_up(positive_number("scale", scale))
+    return _drawn(integer_between("size", size, 1), lambda wanted: _magnitudes(exact, wanted, generator))
 
 
 def geometric_reaches(limits: IntArray, scale: float, generator: np.random.Generator) -> NDArray[np.bool_]:
@@ -150,14 +148,16 @@ def discrete_gaussian(scale: float, size: int, generator: np.random.Generator) -
     scale, size = positive_number("scale", scale), integer_between("size", size, 1)
     if scale > _LARGEST_SCALE:
         raise InvalidParameterError(f"scale must be at most 2^57, beyond which int64 ends, got {scale!r}.")
-    distribution = _GaussianCells(scale, generator)
-    result = np.empty(size, np.int64)
-    filled = 0
-    while filled < size:
-        kept = distribution.kept(size - filled)[: size - filled]
-        result[filled : filled + kept.size] = kept
-        filled += kept.size
-    return result
+    return _drawn(size, _GaussianCells(scale, generator).kept)
+
+
+def _drawn(size: int, accepted: Callable[[int], IntArray]) -> IntArray:
+    """Return `size` numbers from rounds of rejection sampling, each of which is told how many are missing."""
+    rounds, missing = [], size
+    while missing > 0:
+        rounds.append(accepted(missing)[:missing])
+        missing -= rounds[-1].size
+    return np.concatenate(rounds)
 
 
 class _GaussianCells:

@@ -119,6 +119,17 @@ def cut_off(numbers: NDArray[Any]) -> IntArray:
     return np.asarray(np.clip(numbers, -FARTHEST, FARTHEST), dtype=np.int64)
 
 
+def noisy(values: IntArray, noise: IntArray) -> IntArray:
+    """Add values to integer noise in place, and return it; none of them is beyond `FARTHEST` in size.
+
+    The noise is cut off together with what it hides, or the cut would show it. Both are below 2^62: nothing overflows.
+    """
+    np.maximum(noise, -FARTHEST - values, out=noise)  # both take a third of the time of np.clip for few numbers
+    np.minimum(noise, FARTHEST - values, out=noise)
+    noise += values
+    return noise
+
+
 def rounded_sum(integers: IntArray, shift: int, noise: LazyMatrix, wraps: bool = False) -> IntArray:
     """Return round(integers/2^shift + noise) without any error: where floats leave a doubt, the noise is refined.
 

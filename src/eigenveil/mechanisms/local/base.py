@@ -91,13 +91,6 @@ class LocalMechanism(Mechanism):
         is the best. Left out it is 1, which is what records of version 0.1 mean.
     """
 
-    n_features: int
-    epsilon: float
-    delta: float
-    row_norms: str
-    trace_share: float
-    rank: int
-
     releases: ClassVar[Releases] = "matrix"
     n_matrices: ClassVar[int] = 1
     row_bits: int
@@ -115,18 +108,18 @@ class LocalMechanism(Mechanism):
         trace_share: float = 0.05,
         rank: int | None = 1,
     ) -> None:
-        self.n_features = integer_between("n_features", n_features, 2, MOST_FEATURES)
-        self.epsilon = budget_epsilon(epsilon)
-        self.delta = budget_delta(delta)
-        self.row_norms = one_of("row_norms", row_norms, ("any", "unit"))
-        self.trace_share = positive_number("trace_share", trace_share)
+        self.n_features: int = integer_between("n_features", n_features, 2, MOST_FEATURES)
+        self.epsilon: float = budget_epsilon(epsilon)
+        self.delta: float = budget_delta(delta)
+        self.row_norms: str = one_of("row_norms", row_norms, ("any", "unit"))
+        self.trace_share: float = positive_number("trace_share", trace_share)
         if self.epsilon > LARGEST_EPSILON:
             raise InvalidParameterError(f"epsilon must be at most {LARGEST_EPSILON:g}, got {self.epsilon!r}.")
         if not _LEAST_TRACE_SHARE <= self.trace_share < 1:
             raise InvalidParameterError(
                 f"trace_share must be at least {_LEAST_TRACE_SHARE:g} and below 1, got {self.trace_share!r}."
             )
-        self.rank = integer_between("rank", self.best_rank if rank is None else rank, 1)
+        self.rank: int = integer_between("rank", self.best_rank if rank is None else rank, 1)
         if self.rank > self.largest_rank:
             raise InvalidParameterError(
                 f"The mechanism {self.name!r} of {self.n_features} features has a rank of at most {self.largest_rank}, "

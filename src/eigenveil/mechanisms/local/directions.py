@@ -175,8 +175,10 @@ def public_bases(ids: ByteArray, n_features: int, rank: int) -> FloatArray:
            [0., 1., 0.],
            [0., 0., 1.]])
     """
-    if rank == 1:
-        return public_directions(ids, n_features)[:, None, :]
+    if rank == 1:  # a quantile function may round its last bit as it likes here
+        words = np.frombuffer(_hashed(_DIRECTION, ids, 8 * n_features), dtype="<u8").reshape(len(ids), 1, n_features)
+        normals = special.ndtri(((words >> np.uint64(11)) + 0.5) * 2.0**-53)
+        return np.asarray(np.rint(normals / np.linalg.norm(normals, axis=2, keepdims=True) * DIRECTION_SCALE))
     return (_compiled_bases() or _bases)(ids, n_features, rank)
 
 
@@ -206,16 +208,6 @@ def _compiled_bases() -> Callable[[ByteArray, int, int], FloatArray] | None:
     some = np.arange(19 * 16, dtype=np.uint8).reshape(19, 16)
     same = (np.array_equal(bases(some, *shape), _bases(some, *shape)) for shape in ((5, 2), (40, 9)))
     return bases if all(same) else None
-
-
-def public_directions(ids: ByteArray, n_features: int) -> FloatArray:
-    """Return the integer directions that identifiers stand for at rank 1, uniform on the sphere.
-
-    As in version 0.1, whose reports are still added up; a quantile function may round its last bit as it likes there.
-    """
-    words = np.frombuffer(_hashed(_DIRECTION, ids, 8 * n_features), dtype="<u8").reshape(len(ids), n_features)
-    normals = special.ndtri(((words >> np.uint64(11)) + 0.5) * 2.0**-53)
-    return np.asarray(np.rint(normals / np.linalg.norm(normals, axis=1, keepdims=True) * DIRECTION_SCALE))
 
 
 def _hashed(label: bytes, ids: ByteArray, length: int) -> bytes:

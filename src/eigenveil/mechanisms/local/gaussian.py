@@ -36,11 +36,6 @@ _FINEST_BITS = 14
 class UpperTriangleNoise(LocalMechanism):
     """Independent integer noise on the entries of the upper triangle, sent as 32-bit integers."""
 
-    n_entries: int
-    entry_reach: float
-    norm_reach: float
-    grid: float
-
     needs_delta = True
     entry_limit = _INT32
     entry_weight: ClassVar[float]
@@ -48,20 +43,20 @@ class UpperTriangleNoise(LocalMechanism):
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
-        self.n_entries = self.n_features * (self.n_features + 1) // 2
+        self.n_entries: int = self.n_features * (self.n_features + 1) // 2
         self.payload_bytes = 4 * self.n_entries
         # Half of the permitted failures go to the entries and half to the norm. Discrete Gaussians have the tails
         # 2 exp(-z^2/2) and the chi-square tail of Laurent and Massart (2000), Lemma 1: docs/research/local.md.
-        self.entry_reach = 1 + self.sigma * math.sqrt(2 * math.log(4 * self.n_entries / HONEST_FAILURE))
+        self.entry_reach: float = 1 + self.sigma * math.sqrt(2 * math.log(4 * self.n_entries / HONEST_FAILURE))
         t = math.log(2 / HONEST_FAILURE)
         chi_square = self.n_entries + 2 * math.sqrt(self.n_entries * t) + 2 * t
-        self.norm_reach = 1 + self.sigma * math.sqrt(chi_square)
+        self.norm_reach: float = 1 + self.sigma * math.sqrt(chi_square)
         self.row_bits = min(_FINEST_BITS, math.floor(math.log2(_INT32 / self.entry_reach) / 2))
         if self.row_bits < 2:
             raise InvalidParameterError(
                 "epsilon is so small that the noise does not fit the report; use a larger epsilon or double_cap."
             )
-        self.grid = 4.0**self.row_bits
+        self.grid: float = 4.0**self.row_bits
 
     # Large where rows are wide, and of no use to those who only read a release.
     @cached_property
