@@ -68,7 +68,7 @@ class RowBound(RowRule):
         return quantize_values(self, rows, self.grid_factor, shift, rows.shape[1])
 
     def long_integers(self, rows: FloatArray) -> FloatArray:
-        """Return what `single_integers` makes of dense rows that are all too long for the exact square of a norm."""
+        """Return dense rows as integers that are all too long for the exact square of a norm."""
         shift = None if self.shift is None else np.asarray(self.shift)
         return _rescaled(self, rows, self.grid_factor, shift, rows.shape[1])
 
