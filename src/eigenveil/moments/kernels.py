@@ -119,7 +119,7 @@ def _type_of(dtype: np.dtype[Any]) -> int | None:
 
 
 def is_read_in_place(dtype: np.dtype[Any]) -> bool:
-    """Tell whether numbers of a type are what was compiled for."""
+    """Tell whether the compiled kernels read numbers of this type."""
     return _type_of(dtype) is not None
 
 
