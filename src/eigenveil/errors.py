@@ -221,18 +221,15 @@ def shown(value: object) -> str:
     >>> shown("clip"), shown(10**400), shown([1, 2]), shown([0] * 99)
     ("'clip'", 'int', '[1, 2]', 'list')
     """
-    if not isinstance(value, str | bytes | Real | Fraction | list | tuple | None) or _is_long(value):
+    # Python refuses to write a whole number of thousands of digits.
+    is_long = isinstance(value, Integral | Fraction) and abs(value) > 10**_SHOWN_LENGTH
+    if is_long or not isinstance(value, str | bytes | Real | Fraction | list | tuple | None):
         return type(value).__name__
     try:
         text = repr(str(value) if isinstance(value, str) else value)
     except ValueError:  # a number in a list, of thousands of digits
         text = ""
     return text if 0 < len(text) <= _SHOWN_LENGTH and text.isprintable() else type(value).__name__
-
-
-def _is_long(value: object) -> bool:
-    # Python refuses to write a whole number of thousands of digits.
-    return isinstance(value, Integral | Fraction) and abs(value) > 10**_SHOWN_LENGTH
 
 
 def _real(name: str, value: object) -> float:

@@ -81,23 +81,19 @@ def folder_in_place(path: Path) -> Iterator[Path]:
         os.mkdir(draft, 0o700)
         yield draft
         sync_folder(draft / path.name)
-        _rename_folder(draft, path)
+        try:
+            os.rename(draft, path)  # a folder that is not empty is not replaced
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from error
+            raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)  # as a draft of a file; one that got its name is not there any more
     sync_folder(path)
 
 
-def _rename_folder(draft: Path, path: Path) -> None:
-    try:
-        os.rename(draft, path)  # of a folder that is not empty, nothing is replaced
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from error
-        raise
-
-
 def sole_name(file: Path) -> os.stat_result:
-    """Return what the system says of a database, or raise `OSError` with words where it may have a second name.
+    """Return the `stat` of a database file, or raise `OSError` with words where the file may have a second name.
 
     SQLite looks for the journal of what was interrupted beside the name that it was given. Under a second name of the
     same file it finds none, goes on, and all that is written then is rolled back under the first. A folder has no
@@ -113,19 +109,15 @@ def sole_name(file: Path) -> os.stat_result:
         raise OSError(None, f"{file.name} in it is not a regular file")
     if found.st_nlink > 1:
         raise OSError(None, f"{file.name} in it has a second name, a hard link; remove that link")
-    if os.fsencode(file) in _mount_points():
-        raise OSError(None, f"{file.name} in it is mounted by itself; mount the whole folder")
-    return found
-
-
-def _mount_points() -> Iterator[bytes]:
-    """Yield where something is mounted, as far as the system reports it."""
     try:
-        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+        mounts = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:  # no Linux, where a file cannot be mounted by itself, or no /proc
-        return
-    for line in lines:
-        yield re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), line.split()[4])
+        return found
+    for mount in mounts:
+        place = re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), mount.split()[4])
+        if place == os.fsencode(file):
+            raise OSError(None, f"{file.name} in it is mounted by itself; mount the whole folder")
+    return found
 
 
 def draft_of(path: Path) -> Path:
@@ -214,7 +206,7 @@ def open_regular(path: str | PathLike[str]) -> BinaryIO:
 
 
 def parsed_json(text: str | bytes) -> Any:
-    """Return what a JSON text says, or raise `ValueError`.
+    """Return the content of a JSON text, or raise `ValueError`.
 
     Numbers are finite, no key comes twice, lists and mappings are not nested deeper than 64, and every text can be
     written again.

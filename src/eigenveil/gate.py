@@ -38,10 +38,7 @@ from .tables.schema import Schema
 
 @dataclass(frozen=True)
 class Payment:
-    """What was paid for, and what the release will say of its origin as far as that is public before the draw.
-
-    The mechanism is the one that will draw, the guarantee that of the whole fit; the entry is None without a ledger.
-    """
+    """The mechanism that will draw, the guarantee of the whole fit, the public origin, and the entry of the ledger."""
 
     mechanism: CentralMechanism
     guarantee: Guarantee
@@ -90,7 +87,7 @@ def release(
 
 
 def check(mechanism: CentralMechanism, moments: SecondMoments) -> None:
-    """Refuse what cannot be released, before any budget is spent."""
+    """Refuse moments that a mechanism cannot release, before any budget is spent."""
     if moments.width != mechanism.n_features:
         raise InvalidDataError(
             f"The moments are {moments.width} wide where the mechanism was made for {mechanism.n_features}."
@@ -163,7 +160,7 @@ def expected_origin(
     given_norm_bound: float | None = None,
     screening: Screening | None = None,
 ) -> Origin:
-    """Return what a release will say of its origin, as far as it is public before the spend; refuse what no file holds.
+    """Return the origin of a release, as far as it is public before the spend; refuse one that no file holds.
 
     The mechanism and the rule of the rows may still change by what is found privately; `draw` puts in those it used.
     """
@@ -193,7 +190,7 @@ def pay(
     what: str,
     origin: Origin,
 ) -> Payment:
-    """Record what is about to be spent; a process killed afterwards has paid for nothing, which is safe.
+    """Record a spend before the draw; a process killed in between has paid for nothing, which is safe.
 
     `guarantee` is that of the whole fit, in which this mechanism draws the release; `origin` is by `expected_origin`.
     """
@@ -222,12 +219,12 @@ class Pilot:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What a fit has drawn before the matrix.
+    """The values that a fit has drawn before the matrix.
 
     Parameters
     ----------
     also : mapping of str to (ndarray of int64, float)
-        What leaves beside the matrix, each with the value of one.
+        Integers that leave beside the matrix, each with the value of one.
     pilot : Pilot, optional
         A first release of the same moments, to be averaged with the second.
     mean_sd : float, optional
@@ -314,7 +311,7 @@ def draw_pilot(mechanism: Gaussian, moments: SecondMoments, generator: np.random
 def noisy_unevenness(
     moments: SecondMoments, mechanism: DiagonalMechanism, generator: np.random.Generator
 ) -> tuple[int, int]:
-    """Return by how much the largest tenth of the features, and half, exceed average ones, with noise that was paid."""
+    """Return the excess of the largest tenth of the features, and of half, over average ones, with paid noise."""
     return mechanism.draw_unevenness(_diagonal(moments), moments.bound.feature_limit_squared, generator)
 
 
@@ -386,16 +383,16 @@ def choose_places(
     generator: np.random.Generator,
     only: Sequence[int] | None = None,
 ) -> IntArray:
-    """Return, for every column, the place of the first of its points that about `most_above` of its numbers pass.
+    """Return the place, in every column, of the first point that about `most_above` numbers exceed.
 
     Parameters
     ----------
     counts : ColumnCounts
-        Private.
+        The private counts.
     most_above : int
         A public number.
     search : PureSearch or GaussianSearch
-        What the search costs, all columns together; it has been paid.
+        The search, all columns together; it has been paid.
     generator : numpy.random.Generator
     only : sequence of int, optional
         The positions of the columns to search, where not all of them are.
@@ -489,7 +486,7 @@ def pay_for_share(
     ledger: LedgerOrPath | None,
     what: str,
 ) -> Payment:
-    """Refuse what cannot be released, and record what is about to be spent in the ledger of the site."""
+    """Record the spend of a share in the ledger of the site; refuse moments that cannot be released before that."""
     check_site(mechanism, moments)
     origin = expected_origin(mechanism, moments.bound.rule, moments.n_features, moments.feature_names)
     return pay(mechanism, mechanism.guarantee().for_unit(moments.bound.unit), generator, ledger, what, origin)

@@ -141,7 +141,7 @@ ONE_SITE_ASSUMPTION = Assumption(
 
 
 class Adjacency(StrEnum):
-    """Which two data sets count as neighbours."""
+    """The relation between two neighbouring data sets."""
 
     REPLACE_ONE = "replace_one"
     """One unit is exchanged for any other; the number of units is public. The papers' adjacency."""
@@ -179,7 +179,7 @@ class Unit(StrEnum):
 
 
 class Numerics(StrEnum):
-    """How the noise is sampled, compared with the proof; best first."""
+    """The sampling of the noise, compared with the proof; best first."""
 
     EXACT = "exact"
     """The released bits have exactly the distribution in the proof, given uniform random bits."""
@@ -292,21 +292,21 @@ most 10, and 1 or less if possible.
 
     @property
     def neighbours(self) -> str:
-        """How two neighbouring data sets differ, in words."""
+        """The difference between two neighbouring data sets, in words."""
         verb = "add or remove" if self.adjacency is Adjacency.ADD_OR_REMOVE_ONE else "replace"
         return f"{verb} {self.unit.in_words}"
 
     @property
     def known_others(self) -> str:
-        """What the attacker is assumed to know, in words: everything except one unit."""
+        """The data that the attacker is assumed to know, in words: everything except one unit."""
         return "all other rows" if self.unit is Unit.ROW else "the rows of all other privacy units"
 
     def for_unit(self, unit: Unit) -> Self:
-        """Return the same guarantee, parts included, for another privacy unit with the same sensitivity."""
+        """Return this guarantee, parts included, for another privacy unit with the same sensitivity."""
         return replace(self, unit=unit, parts=tuple(part.for_unit(unit) for part in self.parts))
 
     def with_assumption(self, *sentences: str) -> Self:
-        """Return the same guarantee with more assumptions."""
+        """Return this guarantee with more assumptions."""
         return replace(self, assumptions=(*self.assumptions, *sentences))
 
     def of_compared_units(self) -> Self:
@@ -348,7 +348,10 @@ most 10, and 1 or less if possible.
             numerics=Numerics(fields["numerics"]),
             rho=None if fields["rho"] is None else float(fields["rho"]),
             parts=tuple(cls.from_dict(part) for part in fields["parts"]),
-            assumptions=tuple(map(_assumption, fields["assumptions"])),
+            assumptions=tuple(
+                Assumption(one["sentence"], one["short"]) if isinstance(one, Mapping) else str(one)
+                for one in fields["assumptions"]
+            ),
             claimed=None if claimed is None else (float(claimed[0]), float(claimed[1])),
             reproducible=reproducible,
             unit=Unit(fields["unit"]),
@@ -407,11 +410,6 @@ of e^1 = 2.72, even if the attacker knows all other rows.
             remarks.append(f"weak (epsilon > {HARDLY_PROTECTS_ABOVE:g})")
         core = ", ".join([budget, *concentrated, adjacency, f"unit: {self.unit.in_words}"])
         return "; ".join([core, *dict.fromkeys(remarks), f"{self.numerics.value} sampling"])
-
-
-def _assumption(field: str | Mapping[str, str]) -> str:
-    """Return an assumption as a file has it: with a short form, or as a bare sentence."""
-    return Assumption(field["sentence"], field["short"]) if isinstance(field, Mapping) else str(field)
 
 
 _QUESTIONS = {

@@ -26,7 +26,7 @@ LIBRARY = next(filter(Path.exists, _PLACES), _PLACES[0])
 
 
 def taking_arrays(function: Any, *types: Any, returns: Any = None) -> Callable[..., Any]:
-    """Return what calls a compiled function with the places of arrays, which live as long as the call."""
+    """Return a function that calls a compiled one with the addresses of arrays, which live as long as the call."""
     function.argtypes, function.restype = types, returns
 
     def call(*arguments: Any) -> Any:
@@ -64,7 +64,7 @@ def compiled_function(name: str, *types: Any, returns: Any = None) -> Callable[.
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1

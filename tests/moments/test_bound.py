@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from eigenveil.errors import EigenveilError, InvalidDataError, InvalidParameterError
+from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.moments import RowBound
 from helpers import refused
 
@@ -180,19 +180,6 @@ def test_a_row_whose_difference_from_the_shift_overflows_is_clipped_not_refused(
     assert within_bound(bound, quantized)
 
 
-def test_float32_and_float64_of_the_same_numbers_give_the_same_integers():
-    rng = np.random.default_rng(2)
-    rows = (rng.normal(size=(500, 6)) * 10.0 ** rng.uniform(-6, 30, size=(500, 1))).astype(np.float32)
-    for options in (
-        {},
-        {"shift": [0.1] * 6},
-        {"scale": [1 / 3] * 6},
-        {"shift": [0.1] * 6, "scale": [7.0] * 6},
-    ):
-        bound = RowBound(0.3, bits=24, **options)
-        assert np.array_equal(bound.quantize(rows), bound.quantize(rows.astype(np.float64)))
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("options", [{}, {"shift": [0.5, 1.0, 2.0]}, {"scale": [1.0, 2.0, 3.0]}])
 def test_a_row_that_is_not_finite_is_an_error_or_the_zero_row(bad, options):
@@ -212,15 +199,10 @@ def test_invalid_rows_count_as_zero_beside_huge_ones():
     assert bound.quantize(rows).tolist() == [[0.0, 0.0], [256.0, 0.0], [0.0, 0.0]]
 
 
-@pytest.mark.parametrize("norm", [0, 0.0, -1.0, math.nan, math.inf, "1", None, True, [1.0], 1j])
+@pytest.mark.parametrize("norm", [0, -1.0, math.nan, math.inf, "1", None, True, [1.0], 10**400])
 def test_a_bound_that_is_no_positive_number_is_refused(norm):
     with refused(InvalidParameterError):
         RowBound(norm)
-
-
-def test_a_bound_beyond_float64_is_refused():
-    with refused(InvalidParameterError):
-        RowBound(10**400)
 
 
 @pytest.mark.parametrize(
@@ -264,10 +246,3 @@ def test_a_bound_is_a_frozen_value():
     with refused(InvalidParameterError):
         bound.check_width(3)
     bound.check_width(2)
-
-
-def test_every_error_is_an_eigenveil_error():
-    with pytest.raises(EigenveilError):
-        RowBound(0)
-    with pytest.raises(ValueError, match="norm"):
-        RowBound(0)

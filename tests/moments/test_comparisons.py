@@ -251,24 +251,6 @@ def test_fewer_choices_of_a_mechanism_change_with_half_the_rows(kind):
         assert compared[1][0] == 2 * clipped[1][0]
 
 
-@pytest.mark.parametrize("k", [2, 8])
-def test_sampling_efficiency_at_no_correlation(k):
-    """n var of sin(pi tau/2) is (pi^2/4)(2 + 4(k-1)/9)/k (docs/explanation/kendall.md), and 1 for Pearson."""
-    rng = np.random.default_rng(k)
-    n, d = 300, 60
-    variances = []
-    for _ in range(6):
-        moments = ring_moments(bound("kendall", d, k), rng.normal(size=(n, d)))
-        tau = moments.gram * (moments.bound.unit_squared / n)
-        variances.append(n * np.mean(np.sin(math.pi / 2 * tau[np.triu_indices(d, 1)]) ** 2))
-    efficiency = 1 / np.mean(variances)
-    expected = 4 * k / (math.pi**2 * (2 + 4 * (k - 1) / 9))
-    assert efficiency == pytest.approx(expected, rel=0.09)  # six standard deviations of 10,620 squares
-    assert expected == pytest.approx({2: 0.33, 8: 0.634}[k], abs=0.002)
-    disjoint = 4 / (math.pi**2 * 2)
-    assert efficiency != pytest.approx(disjoint, rel=0.3)
-
-
 def test_an_interrupt_anywhere_in_a_part_leaves_all_of_it_counted_or_nothing():
     parts = [np.random.default_rng(seed).normal(size=(6, 2)) for seed in range(3)]
 

@@ -5,7 +5,6 @@ import dataclasses
 import pickle
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
@@ -172,15 +171,6 @@ def test_every_layout_gives_the_same_statistics_with_and_without(library, monkey
         assert found[0][2] == [sum_by_hand(bound, rows, norm) for norm in NORMS]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int16, bool, np.longdouble])
-def test_other_numbers_are_read_as_float64(library, monkeypatch, dtype):
-    rows = (RNG.normal(size=(50, 5)) * 3).astype(dtype)
-    for compiled in (library, None):
-        monkeypatch.setattr(kernels, "compiled", lambda compiled=compiled: compiled)
-        of_float64 = RowBound(2.0).quantize(rows.astype(np.float64))
-        assert np.array_equal(RowBound(2.0).quantize(rows), of_float64)
-
-
 TYPES = ["f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1"]
 OTHER_TYPES = ["f2", "?", "g", ">f8", ">i4"]
 EXTREME = [*SPECIAL.tolist(), 1.5, -3.25, 255.0, -129.0, 2.0**31, 2.0**63, -(2.0**63), 2.0**53 + 2]
@@ -264,30 +254,6 @@ def test_a_copy_of_rows_by_column_reads_its_own_memory(copied):
     assert np.array_equal(out, expected)
 
 
-def frames(rows, types):
-    named = {f"c{place}": rows[:, place].astype(kind) for place, kind in enumerate(types)}
-    whole = pd.DataFrame(rows.astype(types[0]), columns=list(named))
-    yield from (pd.DataFrame(named), whole, pl.DataFrame(named), pl.DataFrame(named).to_arrow())
-    yield pl.concat([pl.DataFrame(named)[:30], pl.DataFrame(named)[30:]], rechunk=False)
-    yield pl.DataFrame(named).to_pandas(use_pyarrow_extension_array=True)
-
-
-@pytest.mark.parametrize("types", [["f8"] * 5, ["f4"] * 5, ["i2", "f8", "u4", "f4", "i8"]])
-def test_frames_give_the_moments_of_their_numbers_with_and_without(library, monkeypatch, types):
-    rows = RNG.normal(size=(90, 5)) * 20
-    bound = RowBound(15.0, shift=(1.0,) * 5, constant=3.0)
-    for compiled in (library, None):
-        monkeypatch.setattr(kernels, "compiled", lambda compiled=compiled: compiled)
-        for frame in frames(rows, types):
-            numbers = np.column_stack([np.asarray(frame[f"c{place}"], dtype=np.float64) for place in range(5)])
-            (batch,) = open_table(frame).batches()
-            assert isinstance(batch, RowsByColumn)
-            wanted = SecondMoments(bound, 5).update(numbers)
-            assert SecondMoments(bound, 5).update(batch) == wanted
-            by_norm = SumsByNorm(bound, 5).update(batch).within(3.0), SumsByNorm(bound, 5).update(numbers).within(3.0)
-            assert np.array_equal(*by_norm)
-
-
 def test_columns_with_missing_numbers_are_what_they_were():
     polars = pl.DataFrame({"a": [1, None, 3], "b": [0.5, None, float("nan")], "c": [True, False, None]})
     for frame in (polars, polars.to_arrow(), polars.to_pandas()):
@@ -349,17 +315,6 @@ def test_compared_moments_are_the_same_with_and_without_and_in_any_batches(libra
             found.append(moments.update_from(ring.closing()))
     assert all(one == found[0] for one in found)
     assert found[0].n_samples == 60
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("make", [lambda: SumsByNorm(RowBound(1.0), 4), lambda: RowSizes(None, None)])
-def test_what_is_not_finite_is_refused_without_its_value(library, monkeypatch, make, bad):
-    rows = np.ones((60, 4))
-    rows[31, 2] = bad
-    for compiled in (library, None):
-        monkeypatch.setattr(kernels, "compiled", lambda compiled=compiled: compiled)
-        with pytest.raises(InvalidDataError, match="NaN or infinity"):
-            make().update(rows)
 
 
 def test_rungs_are_those_of_the_ladder_far_beyond_its_ends_too(library):

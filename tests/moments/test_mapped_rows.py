@@ -154,18 +154,6 @@ def test_nan_is_refused_without_a_value():
             statistic.update(rows)
 
 
-def test_dask_gives_the_bits_of_the_array():
-    da = pytest.importorskip("dask.array")
-    from functools import partial
-
-    from eigenveil.tables.open import collect, open_source
-
-    source = open_source(da.from_array(ROWS, chunks=(40, 6)))
-    assert collect(source, partial(SecondMoments, MAPPED, 6)) == SecondMoments(MAPPED, 6).update(ROWS)
-    found, wanted = collect(source, partial(SumsByNorm, BEFORE, 6)), SumsByNorm(BEFORE, 6).update(ROWS)
-    assert np.array_equal(found.within(BEFORE.norm), wanted.within(BEFORE.norm))
-
-
 def test_a_grid_too_fine_for_exact_norms_is_refused():
     assert mapped_bound(RowBound(1.0, bits=18), integer_map(np.eye(2)), 1.0).bits == 18
     with pytest.raises(ValueError, match="too fine"):

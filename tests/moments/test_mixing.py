@@ -134,21 +134,6 @@ def test_rows_that_wait_are_no_views_of_the_callers():
     assert [np.asarray(part).tolist() for part in differences_buffer.closing()] == expected
 
 
-@pytest.mark.parametrize("standardize", [False, True])
-def test_a_sorted_table_is_as_good_as_a_shuffled_one(standardize):
-    rng = np.random.default_rng(0)
-    strong, other = np.sort(rng.normal(size=1500)), rng.normal(size=1500)
-    X = np.column_stack([3 * strong, 3 * strong + 0.5 * other, 2 * other])
-    model = PrivatePCA(1, epsilon=10.0, standardize=standardize, random_state=0).fit(X)
-    component = np.abs(model.components_[0])
-    assert component[:2].min() > 0.6
-    # The control: in the order of the table, neighbours tell the second direction alone.
-    kind = "kendall" if standardize else "spatial_sign"
-    rule = RowBound(3**0.5 if standardize else 1.0, statistic=kind, comparisons=8)
-    in_order = np.linalg.eigh(moments_on(NeighbourDifferences(rule), rule, X, ()).gram.astype(float))[1][:, -1]
-    assert np.abs(in_order)[0] < 0.3
-
-
 def test_half_differences_of_disjoint_pairs():
     rows = np.array([[1.0, 1e308], [3.0, -1e308], [10.0, 0.0], [4.0, 5e-324], [100.0, 1.0]])
     pairs = half_differences(rows)

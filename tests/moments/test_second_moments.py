@@ -2,9 +2,7 @@
 
 import copy
 import dataclasses
-import functools
 import math
-import operator
 import pickle
 
 import numpy as np
@@ -81,18 +79,6 @@ def test_any_order_of_rows_gives_the_same_bits(bound):
         assert collected(bound, rows[rng.permutation(len(rows))]) == wanted
 
 
-def test_control_a_float_sum_depends_on_the_order():
-    # What the exact integers are for: the same check does catch a second moment summed in floating point.
-    rows = mixed_rows()
-    rows = rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
-    forth, back = np.zeros((D, D)), np.zeros((D, D))
-    for row in rows:
-        forth += np.outer(row, row)
-    for row in rows[::-1]:
-        back += np.outer(row, row)
-    assert not np.array_equal(forth, back)
-
-
 @pytest.mark.parametrize("cores", [1, 3])
 @pytest.mark.parametrize("entries", [1, 1000])
 def test_any_block_size_and_thread_count_gives_the_same_bits(monkeypatch, bound, entries, cores):
@@ -138,35 +124,6 @@ def test_wide_rows_give_the_same_bits(monkeypatch, bound, make, constant):
     monkeypatch.setattr(product_sums, "_WIDEST_THREADED", 0)
     monkeypatch.setattr(product_sums, "_WIDE_BLOCK", 50)
     assert collected(bound, rows) == wanted
-
-
-@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
-def test_wide_rows_are_added_all_or_none(monkeypatch, make):
-    monkeypatch.setattr(product_sums, "_WIDEST_THREADED", 0)
-    monkeypatch.setattr(product_sums, "_WIDE_BLOCK", 10)
-    rows = mixed_rows()
-    moments = collected(RowBound(1.0), rows)
-    before = copy.deepcopy(moments)
-    rows[-1, 3] = np.nan
-    with refused(InvalidDataError):
-        moments.update(make(rows))
-    assert moments == before
-
-
-def test_the_block_size_and_thread_count_are_really_varied(monkeypatch):
-    # A control of the test above: the patched names are the ones that decide.
-    seen, parts = [], []
-    add, add_dense = product_sums.ProductSum.add, product_sums.ProductSum._add_dense
-    monkeypatch.setattr(product_sums.ProductSum, "add", lambda *of: (parts.append(1), add(*of))[1])
-    monkeypatch.setattr(
-        product_sums.ProductSum, "_add_dense", lambda sums, part: (seen.append(part.n_units), add_dense(sums, part))[1]
-    )
-    monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", 3 * D)
-    monkeypatch.setattr(product_sums, "_SMALLEST_PART", D)
-    monkeypatch.setattr(numerics, "available_cores", lambda: 3)
-    collected(RowBound(1.0), mixed_rows())
-    assert len(parts) == 3
-    assert max(seen) == 4 * D
 
 
 def layouts(rows):
@@ -257,18 +214,6 @@ def test_any_tree_of_sums_gives_the_same_bits(data):
     assert pieces[0] == collected(bound, rows)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("bits", [16, 24])
-def test_wide_rows_in_many_blocks_are_exact(bits):
-    rng = np.random.default_rng(6)
-    rows = rng.normal(size=(12_000, 300))
-    bound = RowBound(1.0, bits=bits)
-    q = bound.quantize(rows).astype(np.int64)
-    wanted = functools.reduce(operator.add, (part.T @ part for part in np.array_split(q, 50)))
-    for variant in (rows, np.asfortranarray(rows), rows[::-1], sp.csc_array(rows)):
-        assert np.array_equal(SecondMoments(bound, 300).update(variant).gram, wanted)
-
-
 def odd_rows(n):
     """Rows whose quantized entries are odd and as long as they may be at bits=24."""
     return np.full((n, 1), (2.0**24 - 1) / 2.0**24)
@@ -279,11 +224,6 @@ def odd_rows(n):
 def test_sums_beyond_the_exact_range_of_float64_are_exact(n, make):
     result = SecondMoments(RowBound(1.0, bits=24), 1).update(make(odd_rows(n)))
     assert int(result.gram[0, 0]) == n * (2**24 - 1) ** 2
-
-
-def test_control_float64_alone_would_not_be_exact():
-    q = RowBound(1.0, bits=24).quantize(odd_rows(101))
-    assert int(functools.reduce(operator.add, (q**2).ravel().tolist())) != 101 * (2**24 - 1) ** 2
 
 
 MOST = 2**14 - 1
@@ -338,12 +278,12 @@ def test_no_rows_add_nothing(make):
         assert moments.update(rows).update_from([rows, rows]) == SecondMoments(RowBound(1.0), d)
 
 
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("widest", [0, 1024])
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
-def test_an_update_adds_all_rows_or_none(monkeypatch, bound, make, cores):
+def test_an_update_adds_all_rows_or_none(monkeypatch, bound, make, widest):
     monkeypatch.setattr(product_sums, "_BLOCK_ENTRIES", D)
     monkeypatch.setattr(product_sums, "_SMALLEST_PART", D)
-    monkeypatch.setattr(numerics, "available_cores", lambda: cores)
+    monkeypatch.setattr(product_sums, "_WIDEST_THREADED", widest)
     good = mixed_rows(50)
     result = collected(bound, good)
     bad = mixed_rows(200)

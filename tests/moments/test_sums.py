@@ -8,9 +8,8 @@ import scipy.sparse
 
 from eigenveil import PrivatePCA, RowBound, SecondMoments
 from eigenveil.errors import InvalidDataError
-from eigenveil.moments import kernels, numpy_kernels
+from eigenveil.moments import kernels
 from eigenveil.moments.counts import NORM_GRID, RowSizes
-from eigenveil.moments.numpy_kernels import NormSums
 from eigenveil.moments.sums import SumsByNorm
 from sums_by_hand import sum_by_hand
 
@@ -93,21 +92,6 @@ def test_one_replaced_row_moves_the_sum_by_twice_the_bound_at_most(options, seed
     for norm in (0.1, 1.0, 5.0):
         change = after.within(norm) - before.within(norm)
         assert sum(int(entry) ** 2 for entry in change) <= 4 * 16 ** options["bits"]
-
-
-def test_both_ways_leave_the_same_rows_to_be_asked_again():
-    compiled = kernels.compiled()
-    if compiled is None:
-        pytest.skip("no compiled passes here")
-    rows = np.vstack([ROWS, HARD, NORM_GRID[100:140, None] * np.eye(1, 4)])  # many on a rung
-    candidates = SumsByNorm(RowBound(1.0), 4)._candidates
-    found = []
-    for passes in (compiled, numpy_kernels):
-        sums = NormSums(np.zeros(NORM_GRID.size + 1, dtype=np.int64), np.zeros((NORM_GRID.size + 1, 4)))
-        left = passes.add_by_norm(rows, None, np.array(1.0), 16, candidates, sums)
-        assert 40 <= left.size < 60
-        found.append([left.tolist(), sums.counts.tolist(), sums.totals.tolist()])
-    assert found[0] == found[1]
 
 
 def test_rows_on_rungs_are_summed_alike_one_by_one_and_many_at_once(options):

@@ -209,7 +209,7 @@ def test_neighbouring_identifiers_choose_independently():
 
 
 def test_rows_of_one_hash_are_told_apart_by_their_entries(monkeypatch):
-    monkeypatch.setattr(numpy_kernels, "row_hashes", lambda rows: np.zeros(len(rows), dtype=np.uint64))
+    monkeypatch.setattr(numpy_kernels, "hash_weights", lambda d: np.zeros(d, dtype=np.uint64))
     privacy_units, generator = keyed(visits()), np.random.default_rng(3)
     wanted = told(ChosenRows(5).update(batch_of(privacy_units)))[0]
     for _ in range(5):

@@ -199,13 +199,6 @@ def test_persons_of_one_row_are_rows(weight, options):
     assert as_units != as_rows  # the promise is another
 
 
-def test_averages_of_one_row_keep_their_constant_like_rows():
-    rows = np.concatenate(visits())
-    one_each = blocks_of(rows[:, None])
-    as_units = SecondMoments(RowBound(1.0, constant=0.5, unit_weight="equal"), 5).update(one_each)
-    assert np.array_equal(as_units.gram, SecondMoments(RowBound(1.0, constant=0.5), 5).update(rows).gram)
-
-
 @pytest.mark.parametrize("weight", WEIGHTS)
 @pytest.mark.parametrize("bits", [2, 16, 24])
 @pytest.mark.parametrize("constant", [None, 1.0])
@@ -279,18 +272,6 @@ def test_squares_of_more_rows_than_one_limb_holds_are_rounded_once():
     whole = squared.astype(np.int64).tolist()
     sums = [float(sum(whole[low:high])) for low, high in itertools.pairwise([*starts, len(whole)])]
     assert numpy_kernels._sums(squared, starts).tolist() == sums
-
-
-@pytest.mark.filterwarnings("error")
-def test_constants_that_vanish_on_the_grid_bring_no_warning_of_sparse_rows():
-    bound = RowBound(1.0, 2, constant=0.25, unit_weight="equal")
-    rows = np.full((10, 2), 0.5)
-    dense, sparse = (
-        SecondMoments(bound, 2).update(Blocks(batch, np.array([0]), np.zeros((1, 2), np.uint64)))
-        for batch in (rows, scipy.sparse.csr_array(rows))
-    )
-    assert dense.gram[-1, -1] == bound.constant_units**2
-    assert dense == sparse
 
 
 def test_batches_print_no_rows():

@@ -126,6 +126,7 @@ def test_control_signs_that_are_not_shortened_are_caught(monkeypatch):
     """On the finer grid of a bound for one untied feature, two of them as they are would be too long."""
     longest = rule_of("shortened", 8)
     monkeypatch.setattr(RowBound, "single_bits", 8)
+    monkeypatch.setattr("eigenveil.moments.kernels.compiled", lambda: None)  # which read the bits of the rule
     up, down, _ = largest(moves("shortened", 8, 5, some_tables(5)))
     assert min(up, down) > 1.9 * longest.limit_squared
 

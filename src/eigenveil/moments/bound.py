@@ -68,7 +68,7 @@ class RowBound(RowRule):
         return quantize_values(self, rows, self.grid_factor, shift, rows.shape[1])
 
     def long_integers(self, rows: FloatArray) -> FloatArray:
-        """Return what `single_integers` makes of dense rows that are all too long for the exact square of a norm."""
+        """Return the integers of dense rows, each of which is too long for an exact squared norm."""
         shift = None if self.shift is None else np.asarray(self.shift)
         return _rescaled(self, rows, self.grid_factor, shift, rows.shape[1])
 
@@ -95,7 +95,7 @@ class RowBound(RowRule):
 
     @property
     def shortening(self) -> Shortening:
-        """The parameters by which that is done."""
+        """The parameters by which the rows of a unit are shortened together."""
         shift = None if self.shift is None else np.asarray(self.shift)
         return Shortening(shift, self.grid_factor, self.bits, self.constant_units, self.unit_weight == "equal")
 

@@ -55,7 +55,7 @@ class ColumnCounts(InThreads):
         return made
 
     def _of(self, X: Any) -> tuple[int, list[IntArray]]:
-        """Return how many rows a batch has, and their bins; of `Blocks`, of one row of each person."""
+        """Return the number of rows of a batch and their bins; of `Blocks`, one row of each person is counted."""
         rows = chosen_rows(X) if isinstance(X, Blocks) else rows_as_they_lie(without_weights(X))
         bins = kernels_for(rows).between(rows, self.points, self.columns)
         if bins is None:
@@ -75,7 +75,7 @@ class ColumnCounts(InThreads):
         return total
 
     def above(self) -> tuple[IntArray, ...]:
-        """Return, for each column, the number of rows above each of its points."""
+        """Return the number of rows above each point, one array a column."""
         return tuple(self.n_rows - np.cumsum(bins)[:-1] for bins in self._bins)
 
 
@@ -166,7 +166,7 @@ class RangeCounts:
         return self
 
     def _counted(self, block: tuple[int, list[Rows]]) -> tuple[int, IntArray, IntArray]:
-        """Return how many rows a block has, and the bins of pairs and of numbers."""
+        """Return the number of rows of a block, and the bins of pairs and of numbers."""
         number, parts = block
         order = public_order(sum(part.shape[0] for part in parts), number)
         bins = kernels_for(parts[0]).count_pairs(parts, order, self.columns)

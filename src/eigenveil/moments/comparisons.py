@@ -33,7 +33,7 @@ _UNTIED_SHARE, _FEWEST_UNTIED = 4, 3
 
 
 def most_untied(n_features: int) -> int:
-    """Return how many untied features a comparison may have before its signs are shortened: a quarter, and three.
+    """Return the number of untied features beyond which signs are shortened: a quarter of all, or three.
 
     Noise is as large as the longest comparisons need. Without ties all of them are shortened alike, which changes
     nothing; with ties the bound comes nearer to the comparisons that there are.
@@ -47,7 +47,7 @@ def most_untied(n_features: int) -> int:
 
 
 class HoldsRows:
-    """What holds private rows, and so can be neither copied nor pickled."""
+    """Base of holders of private rows, which are neither copied nor pickled."""
 
     def _refuse_copy(self, *_: Any) -> NoReturn:
         raise InvalidDataError("Comparisons in the making hold private rows and cannot be copied or pickled.")
@@ -73,7 +73,7 @@ class Compared(HoldsRows):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many comparisons and features there are."""
+        """Number of comparisons and of features."""
         return len(self.places), self.rows.shape[1]
 
     def __getitem__(self, part: slice) -> "Compared":
@@ -147,7 +147,7 @@ class NeighbourDifferences(HoldsRows):
         if self._closed_up_to == 0:
             rows = self._first
             for step in range(self._half if rows.shape[0] > 1 else 0):
-                yield self._compared(rows, np.roll(rows, 1 + step % (rows.shape[0] - 1), axis=0))
+                yield compared_rows(rows, np.roll(rows, 1 + step % (rows.shape[0] - 1), axis=0), self._how)
             return
         seam = np.concatenate([self._last, self._first])  # the first rows with one another and with the last
         yield Compared(seam, range(self._half**2), self._how)
@@ -158,9 +158,6 @@ class NeighbourDifferences(HoldsRows):
         other._first, other._last, other._closed_up_to = self._first, self._last, self._closed_up_to
         return other
 
-    def _compared(self, rows: FloatArray, others: FloatArray) -> FloatArray:
-        return compared_rows(rows, others, self._how)
-
 
 # Entries of a block, 32 MiB: rows of a longer table are compared within their block, and so much is held at a time.
 BLOCK_ENTRIES = 2**22
@@ -168,7 +165,7 @@ _FEWEST_ROWS = 2**10
 
 
 def block_rows(n_features: int) -> int:
-    """Return how many rows are mixed with one another.
+    """Return the number of rows that are mixed with one another.
 
     Examples
     --------
@@ -225,11 +222,11 @@ class Mixer(HoldsRows):
 
     @property
     def n_waiting(self) -> int:
-        """How many rows wait for more."""
+        """Number of rows that wait for more."""
         return sum(part.shape[0] for part in self._waiting)
 
     def rest(self, again: int = 0) -> list[FloatArray]:
-        """Return what waits for more rows as a block of its own, and leave it waiting.
+        """Return the waiting rows as a block of its own, and leave them waiting.
 
         The first rows of the block come again at its end: so many of them.
         """
@@ -335,7 +332,7 @@ class ChosenRows(InBatches):
 
     @property
     def n_rows(self) -> int:
-        """How many privacy units there are."""
+        """Number of privacy units."""
         return sum(keys.shape[0] for keys in self._keys)
 
     def update(self, X: Any) -> Self:

@@ -117,7 +117,7 @@ def _steps(mantissa: FloatArray, power: NDArray[np.int32]) -> IntArray:
 
 
 def doubt(n_features: int) -> float:
-    """Return how far, relatively, a squared norm in floats may be from that of `integer_rows`, and to spare.
+    """Return the largest relative error of a squared norm in floats, beside that of `integer_rows`.
 
     Truncation takes less than 1 from every entry of an integer row of norm 2^(e-1) or more, so at most a share of
     2 sqrt(d) / 2^(e-1) of its square; summation in any order is off by d 2^-52 at most. Twice both.
@@ -301,7 +301,7 @@ class KeySet:
 
     @property
     def nbytes(self) -> int:
-        """Its size in memory."""
+        """Size in memory."""
         return sum(part.nbytes for part in self._sorted)
 
     def add(self, keys: Keys) -> bool:

@@ -75,7 +75,7 @@ class RowsByColumn:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows and columns there are."""
+        """Number of rows and of columns."""
         return len(self._rows), len(self._columns)
 
     def __getitem__(self, rows: Any) -> Any:
@@ -119,7 +119,7 @@ def _type_of(dtype: np.dtype[Any]) -> int | None:
 
 
 def is_read_in_place(dtype: np.dtype[Any]) -> bool:
-    """Tell whether numbers of a type are what was compiled for."""
+    """Tell whether the compiled kernels read numbers of this type."""
     return _type_of(dtype) is not None
 
 
@@ -161,7 +161,7 @@ def put_rows(rows: Rows, places: IntArray, out: FloatArray) -> bool:
 
 
 class _Table(ctypes.Structure):
-    """How rows lie in memory, as in table.h: all of their columns, or some."""
+    """The layout of rows in memory, as in table.h: of all columns, or of some."""
 
     _fields_ = [
         ("columns", ctypes.c_void_p),
@@ -245,7 +245,7 @@ class _Units(ctypes.Structure):
 
 
 class _Shortening(ctypes.Structure):
-    """How the rows of a unit become integers within its bound, as in privacy_units.c."""
+    """The rule by which the rows of a unit become integers within its bound, as in privacy_units.c."""
 
     _fields_ = (
         ("shift", ctypes.c_void_p),
@@ -491,7 +491,8 @@ class CompiledKernels:
     ) -> tuple[IntArray, IntArray] | None:
         """Return bins of a block of rows: of half the distances of disjoint pairs, and of numbers."""
         bins, others = _PairBins(len(columns)), sorted(set(range(parts[0].shape[1])).difference(columns))
-        if all(map(_lies_by_column, parts)):
+        # The numbers of a column lie side by side, and those of a row do not.
+        if all(isinstance(one, RowsByColumn) or (one.shape[1] > 1 and one.strides[0] == one.itemsize) for one in parts):
             held = [_whole_column(parts, column) for column in (*columns, *others)]
             places = np.array([column.ctypes.data for column in held[: len(columns)]], dtype=np.intp)
             beyond = self._c["count_pairs_by_column"](places, places.size, order, order.size, bins)
@@ -522,7 +523,7 @@ class CompiledKernels:
         points: Sequence[FloatArray],
         columns: Sequence[int],
     ) -> tuple[IntArray, list[IntArray] | None]:
-        """Return what `count_by_norm` and `between` return, of one reading."""
+        """Return the results of `count_by_norm` and `between`, from one reading."""
         if not _are_counted(rows, points):
             return numpy_kernels.norms_and_between(rows, shift, scale, candidates, counts, points, columns)
         norms = _Norms(rows, shift, scale, candidates, counts)
@@ -577,11 +578,6 @@ def _aligned(*shape: int) -> FloatArray:
 
 def _limits(bits: int | None) -> tuple[float, float]:
     return (math.inf, math.inf) if bits is None else (4.0**bits, 2.0**bits)
-
-
-def _lies_by_column(rows: Rows) -> bool:
-    """Tell whether the numbers of a column lie side by side, and those of a row do not."""
-    return isinstance(rows, RowsByColumn) or (rows.shape[1] > 1 and rows.strides[0] == rows.itemsize)
 
 
 def row_by_row(rows: Rows) -> FloatArray:

@@ -87,7 +87,7 @@ def units_together(grid: FloatArray, starts: IntArray, bits: int, constant: int,
 
 
 def unit_sizes(starts: IntArray, n_rows: int) -> IntArray:
-    """Return how many rows every unit has, by the positions of their first rows.
+    """Return the number of rows of every unit, by the positions of the first rows.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def _multiply(grid: FloatArray, factors: FloatArray) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Shortening:
-    """How rows become integers, and those of a unit are shortened together.
+    """The rule by which rows become integers, and those of a unit are shortened together.
 
     Parameters
     ----------
@@ -305,17 +305,8 @@ def split_mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.asarray(words ^ (words >> np.uint64(31)))
 
 
-def row_hashes(rows: FloatArray) -> NDArray[np.uint64]:
-    """Return a hash of the numbers of every row; that of -0.0 is that of 0.0."""
-    bits = np.add(rows, 0.0, order="C").view(np.uint64)
-    bits ^= bits >> np.uint64(32)
-    bits *= hash_weights(rows.shape[1])
-    bits ^= bits >> np.uint64(32)
-    return np.asarray(bits.sum(axis=1, dtype=np.uint64))
-
-
 def hash_weights(n_features: int) -> NDArray[np.uint64]:
-    """Return what the bits of every feature are multiplied by."""
+    """Return the factor of the bits of every feature."""
     return split_mix(np.arange(1, n_features + 1, dtype=np.uint64)) | np.uint64(1)
 
 
@@ -336,7 +327,11 @@ def smallest_hashes(rows: FloatArray, starts: IntArray, hashes: NDArray[np.uint6
     """
     sizes = unit_sizes(starts, rows.shape[0])
     units = np.repeat(np.arange(sizes.size), sizes)
-    mixed = split_mix(row_hashes(rows) + hashes[units])
+    bits = np.add(rows, 0.0, order="C").view(np.uint64)  # -0.0 is 0.0
+    bits ^= bits >> np.uint64(32)
+    bits *= hash_weights(rows.shape[1])
+    bits ^= bits >> np.uint64(32)
+    mixed = split_mix(bits.sum(axis=1, dtype=np.uint64) + hashes[units])
     order = _without_ties(rows, mixed, units, np.lexsort((mixed, units)))
     mixed = mixed[order]
     new = np.append(True, (mixed[1:] != mixed[:-1]) | (units[1:] != units[:-1]))
@@ -402,7 +397,7 @@ def target_exponent(n_features: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Comparing:
-    """How rows are compared with those before them, and comparisons become integers.
+    """The rule by which rows are compared with those before them, and comparisons become integers.
 
     Parameters
     ----------
@@ -512,7 +507,7 @@ def count_pairs(parts: Sequence[Any], order: IntArray, columns: Sequence[int]) -
 
 
 def between(rows: Any, points: Sequence[FloatArray], columns: Sequence[int]) -> list[IntArray] | None:
-    """Return how many numbers of each column lie between its ascending points; None if one of them is not finite."""
+    """Return counts of the numbers of each column between its points; None if one of them is not finite."""
     numbers = np.asarray(rows, dtype=np.float64)[:, list(columns)]
     if not np.isfinite(numbers).all():
         return None
@@ -528,7 +523,7 @@ def norms_and_between(
     points: Sequence[FloatArray],
     columns: Sequence[int],
 ) -> tuple[IntArray, list[IntArray] | None]:
-    """Return what `count_by_norm` and `between` return."""
+    """Return the results of `count_by_norm` and `between`."""
     return count_by_norm(rows, shift, scale, candidates, counts), between(rows, points, columns)
 
 

@@ -136,22 +136,15 @@ class RowRule:
             raise InvalidParameterError("comparisons must be an even number for pairs and signs, and 1 for other rows.")
         if self.unit_weight is not None and self.mapped_from is not None and self.constant is not None:
             raise InvalidParameterError("Rows of privacy units with a constant are not mapped; measure the mean first.")
-        if self.unit_weight == "by_rows":
-            self._check_pooled()
-        if self.most_weight is not None:
-            self._check_weighted()
-
-    def _check_pooled(self) -> None:
-        if self.compares:
+        if self.unit_weight == "by_rows" and self.compares:
             raise InvalidParameterError(
                 f"statistic='{self.statistic}' compares one row of every person, so that a person takes part in as "
-                "many "
-                "comparisons as any other; use unit_weight='equal'."
+                "many comparisons as any other; use unit_weight='equal'."
             )
-        if self.statistic == "normalized":
+        if self.unit_weight == "by_rows" and self.statistic == "normalized":
             raise InvalidParameterError("Directions of rows are averaged over each person; use unit_weight='equal'.")
-
-    def _check_weighted(self) -> None:
+        if self.most_weight is None:
+            return
         if self.unit_weight is not None:
             raise InvalidParameterError(
                 "Rows of privacy units have no weights of their own; give either privacy units or weights."
@@ -236,11 +229,6 @@ class RowRule:
         """The norm that rows were clipped to, before a map if there was one."""
         return self.norm if self.mapped_from is None else self.mapped_from
 
-    @property
-    def keeps_zeros(self) -> bool:
-        """Whether an entry of zero stays zero, so that sparse rows stay sparse."""
-        return self.shift is None and self.mapped_from is None
-
     @cached_property
     def unit_squared(self) -> float:
         """The value of one unit of the integer second moment, in squared units of the scaled row.
@@ -271,7 +259,7 @@ class RowRule:
         return n_integer_rows * self.row_limit_squared < MOST_SUM
 
     def full_rows(self, n_rows: int) -> int:
-        """Return how many rows of the largest norm so many rows are worth to a mechanism: a comparison takes two."""
+        """Return the number of rows of the largest norm that move a release as so many do: a comparison takes two."""
         return n_rows // 2 if self.compares_neighbours else n_rows
 
     @property
@@ -306,17 +294,13 @@ class RowRule:
 
     def check_sizes(self) -> None:
         """Refuse sizes whose squares would overflow or vanish when a release is read, which is paid for by then."""
-        if not self._sizes_fit:
-            raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
-
-    @cached_property
-    def _sizes_fit(self) -> bool:
         norms = [self.norm, self.row_norm, 1.0 if self.most_weight is None else self.most_weight]
         scales = (1.0,) if self.scale is None else self.scale
         shift = (0.0,) if self.shift is None else self.shift
         fit = min(norms) >= 1 / _LARGEST_NORM and max(norms) <= _LARGEST_NORM
         fit &= min(scales) > 1 / _LARGEST_SCALE and max(scales) < _LARGEST_SCALE
-        return fit and max(max(shift), -min(shift)) <= _LARGEST_SCALE
+        if not (fit and max(max(shift), -min(shift)) <= _LARGEST_SCALE):
+            raise InvalidParameterError("norm and scale are too far apart for float64; give both in units nearer to 1.")
 
     def check_width(self, n_features: int) -> None:
         """Raise if shift or scale is not as long as a row, or signs are bounded for another width."""

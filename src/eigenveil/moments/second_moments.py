@@ -309,17 +309,14 @@ class SecondMoments:
 
 
 def _check_memory(width: int) -> None:
-    needed, there = _MATRICES * 8 * width**2, _physical_memory()
-    if there is not None and needed > there:
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not a Unix
+        return
+    needed = _MATRICES * 8 * width**2
+    if needed > there:
         raise CapacityError(
             f"A private second moment of {width} features needs about {needed / 2**30:.0f} GiB of memory where this "
             f"machine has {there / 2**30:.0f}; choose fewer columns, or project the rows to fewer features by a public "
             "random matrix first."
         )
-
-
-def _physical_memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # not a Unix
-        return None

@@ -185,7 +185,8 @@ class ProductSum:
 
 def multiplies_entries(bound: RowBound) -> bool:
     """Return whether the stored entries of CSR rows are multiplied as they are, and not made dense first."""
-    kept = bound.by_one_factor and bound.keeps_zeros and bound.most_weight is None
+    # Without a shift an entry of zero stays zero.
+    kept = bound.by_one_factor and bound.shift is None and bound.most_weight is None
     return kept and kernels.compiled() is not None
 
 
@@ -232,12 +233,12 @@ def widened(integers: IntArray, bound: RowBound, n_units: int) -> IntArray:
 
 
 def exact_units(bound: RowBound) -> int:
-    """Return how many units have a product that is exact in float64 whatever they hold."""
+    """Return the largest number of units whose product is exact in float64."""
     return int(2**EXACT_INTEGER_BITS // bound.row_limit_squared)
 
 
 def missing_corner(bound: RowBound, part: Units, constants: FloatArray) -> float:
-    """Return what is added to the last entry of the diagonal, so that every unit has the whole constant in it.
+    """Return the number that completes the last entry of the diagonal to the whole constant of every unit.
 
     A person's truncated constants fall short of it by some share of 1. What is added is not negative, so that a
     person still adds a matrix without negative eigenvalues, of a trace within the limit.
@@ -270,7 +271,14 @@ class SumsByNorm(RowSizes):
     """
 
     def __init__(self, bound: RowBound, n_features: int) -> None:
-        check_summed(bound)
+        if bound.statistic != "clipped":
+            raise InvalidParameterError("A mean is measured of clipped rows; use statistic='clipped'.")
+        if bound.most_weight is not None:
+            raise InvalidParameterError("The mean of weighted rows is not measured first; append a constant.")
+        if bound.unit_weight == "by_rows":
+            raise InvalidParameterError(
+                "The number of pooled rows is private, so their mean is not measured first; append a constant."
+            )
         shift, scale = (None if part is None else np.asarray(part) for part in (bound.shift, bound.scale))
         super().__init__(shift, scale, unit_weight=bound.unit_weight)
         self.bound = bound
@@ -331,15 +339,3 @@ class SumsByNorm(RowSizes):
         total.n_rows = self.n_rows + other.n_rows
         total._bins, total._totals = self._bins + other._bins, self._totals + other._totals
         return total
-
-
-def check_summed(bound: RowBound) -> None:
-    """Refuse rows whose sum would not be that of equal units."""
-    if bound.statistic != "clipped":
-        raise InvalidParameterError("A mean is measured of clipped rows; use statistic='clipped'.")
-    if bound.most_weight is not None:
-        raise InvalidParameterError("The mean of weighted rows is not measured first; append a constant.")
-    if bound.unit_weight == "by_rows":
-        raise InvalidParameterError(
-            "The number of pooled rows is private, so their mean is not measured first; append a constant."
-        )

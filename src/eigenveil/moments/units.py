@@ -49,7 +49,7 @@ class Units:
 
     @property
     def n_units(self) -> int:
-        """How many units there are."""
+        """Number of units."""
         return int(self.rows.shape[0] if self.starts is None else self.starts.size)
 
     def part(self, low: int, high: int) -> Self:
@@ -85,7 +85,7 @@ class Units:
 
     @property
     def sizes(self) -> IntArray:
-        """How many rows every unit has."""
+        """Number of rows of every unit."""
         return unit_sizes(np.arange(self.n_units) if self.starts is None else self.starts, self.rows.shape[0])
 
     def some(self, which: IntArray) -> Self:
@@ -97,7 +97,7 @@ class Units:
         return type(self)(self.rows[places], ends - sizes)
 
     def with_rows(self, rows: Any) -> Self:
-        """Return the same units in other rows, as many of each."""
+        """Return units of as many rows each, made of other rows."""
         return type(self)(rows, self.starts, self.shares)
 
     def _row(self, unit: int) -> int:
@@ -205,16 +205,16 @@ class Blocks:
 
     @property
     def n_privacy_units(self) -> int:
-        """How many privacy units there are."""
+        """Number of privacy units."""
         return self.starts.size
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """How many rows every person has."""
+        """Number of rows of every person."""
         return unit_sizes(self.starts, self.rows.shape[0])
 
     def checked(self) -> Self:
-        """Return these blocks, or raise where they are none."""
+        """Refuse blocks with wrong starts or keys; return them otherwise."""
         starts = self.starts
         whole = starts.ndim == 1 and starts.dtype.kind == "i" and starts.size and starts[0] == 0
         if not whole or self.sizes.min() < 1 or self.keys.shape != (starts.size, 2):
@@ -281,11 +281,11 @@ class InThreads(InBatches):
     """Base of statistics that are the sum of what each batch comes to by itself, in any order."""
 
     def _of(self, X: Any) -> Any:
-        """Return what one batch comes to; other threads may ask for that of other batches meanwhile."""
+        """Return the statistic of one batch; other threads ask for other batches meanwhile."""
         raise NotImplementedError
 
     def _add(self, part: Any) -> None:
-        """Add what a batch came to."""
+        """Add the statistic of one batch."""
         raise NotImplementedError
 
     def update(self, X: Any) -> Self:
@@ -303,9 +303,10 @@ class InThreads(InBatches):
 def side_by_side(
     work: Callable[[Batch], Part], batches: Iterable[Batch], alone: Callable[[Batch], Part] | None = None
 ) -> Iterator[Part]:
-    """Yield what becomes of every batch, in order; some are worked on while others are read, one BLAS thread each.
+    """Yield the result of the work on every batch, in order: by threads, while others are read.
 
-    Where there is one batch only, or one core, it becomes what `alone` makes of it, with all cores if it can.
+    Each has one BLAS thread. Where there is one batch only, or one core, `alone` does the work, with all cores if it
+    can.
     """
     threads, reader = numerics.available_cores(), iter(batches)
     first_two = list(islice(reader, 2))
