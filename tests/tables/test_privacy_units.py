@@ -285,12 +285,6 @@ def test_the_file_has_no_name_and_is_gone_with_its_table(spools, tmp_path):
     del source, batches
     gc.collect()
     assert open_files(spools) == 0
-    source = open_table(path, privacy_unit="id", memory=SMALL)
-    list(source.batches())
-    source.close()
-    assert open_files(spools) == 0
-    with refused(InvalidDataError):
-        list(source.batches())
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files by /proc")

@@ -110,7 +110,7 @@ def test_chunks_and_parts_of_a_query_are_not_compared():
     assert not TableSource([held(TABLE), held(Relation())]).in_order
 
 
-@pytest.mark.parametrize("kind", ["arrow reader", "read_csv", "relation", "data set"])
+@pytest.mark.parametrize("kind", ["arrow reader", "read_csv", "relation"])
 def test_estimators_fit_and_transform_them(kind, tmp_path):
     made = {**ONCE, **AGAIN}[kind]
     model = PrivatePCA(1, epsilon=1.0, schema=SCHEMA, random_state=0).fit(made(tmp_path / "1"))
