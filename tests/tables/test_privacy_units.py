@@ -105,10 +105,9 @@ def test_held_data_give_whole_persons(name):
 
 
 @pytest.mark.parametrize("suffix", FILES)
-@pytest.mark.parametrize("frame", [FRAME, CLUSTERED], ids=["scattered", "clustered"])
 @pytest.mark.parametrize("memory", [SMALL, 2**30])
-def test_files_give_whole_persons(tmp_path, suffix, frame, memory):
-    source = open_table(written(tmp_path, suffix, frame), NAMES, privacy_unit="id", memory=memory)
+def test_files_give_whole_persons(tmp_path, suffix, memory):
+    source = open_table(written(tmp_path, suffix), NAMES, privacy_unit="id", memory=memory)
     assert source.feature_names == tuple(NAMES)
     for _ in range(2):
         assert privacy_units_of(source.batches()) == REFERENCE
