@@ -30,7 +30,7 @@ from .base import (
 )
 from .encoder import Declared
 from .files import open_files
-from .frames import LaterPart, TableSource, held
+from .frames import TableSource, check_same_types, held
 from .identifiers import Keys, check_keys, keys_of
 from .privacy_units import PARTITION_MEMORY, spilled
 
@@ -189,8 +189,9 @@ class _Blocks:
 
     def batches(self, block: Any) -> Iterator[Any]:
         # Opened while the part is collected, where an error about the block is caught.
-        reader = LaterPart(held(block), self.types, self.columns)
-        source = TableSource([reader], self.declared)
+        reader = held(block)
+        check_same_types(reader, self.types, self.columns)
+        source = TableSource([reader], self.declared, types=self.types)
         if self.unit_name is None:
             yield from source.batches()
             return

@@ -195,7 +195,7 @@ class UnitTable(TableSource):
         self._privacy_unit = declared.unit_in(parts[0].columns, parts[0].where)
         for part in parts[1:]:
             choose_columns(part.columns, [self._privacy_unit], part.where)
-        self._held = parts[0] if len(parts) == 1 and getattr(parts[0], "holds_rows", False) else None
+        self._held = parts[0] if len(parts) == 1 and parts[0].holds_rows else None
         if ids is not None and self._held is None:
             raise InvalidParameterError(IDS_NEED_MEMORY)
         if ids is not None and len(ids) != parts[0].n_rows_hint:
