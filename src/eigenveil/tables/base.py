@@ -164,7 +164,15 @@ def choose_columns(available: Sequence[Any], columns: Columns, where: str) -> li
     """
     if columns is None and isinstance(available, range) and available:
         return list(available)
-    chosen = list(available) if columns is None else _checked(columns)
+    if columns is None:
+        chosen = list(available)
+    else:
+        chosen = [] if isinstance(columns, str) else list(columns)
+        if not chosen or not all(isinstance(column, Hashable) for column in chosen):
+            raise InvalidParameterError("columns must be a list of at least one column.")
+        for column, count in Counter(chosen).items():
+            if count > 1:
+                raise InvalidParameterError(f"columns lists {quoted(column)} more than once.")
     counts = Counter(available)
     for column in chosen:
         if column not in counts:
@@ -180,16 +188,6 @@ def choose_columns(available: Sequence[Any], columns: Columns, where: str) -> li
             )
     if not chosen:
         raise InvalidDataError(f"There are no columns in {where}.")
-    return chosen
-
-
-def _checked(columns: Sequence[Any]) -> list[Any]:
-    chosen = [] if isinstance(columns, str) else list(columns)
-    if not chosen or not all(isinstance(column, Hashable) for column in chosen):
-        raise InvalidParameterError("columns must be a list of at least one column.")
-    for column, count in Counter(chosen).items():
-        if count > 1:
-            raise InvalidParameterError(f"columns lists {quoted(column)} more than once.")
     return chosen
 
 
