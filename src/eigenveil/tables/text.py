@@ -168,7 +168,7 @@ class TextFile(FileReader):
             return
         self._kept = None
         kept: list[Any] = []
-        room = self.kept_bytes
+        room = self.kept_bytes if 8 * len(columns) * (self.n_rows_hint or 0) <= self.kept_bytes else 0
         for block in self._parsed(columns):
             room -= block.nbytes
             if room < 0:
