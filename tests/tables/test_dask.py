@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, Schema, numerics
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, Schema
 from eigenveil.errors import EngineError, InvalidDataError, InvalidParameterError
 from eigenveil.guarantee import TYPES_ASSUMPTION
-from eigenveil.moments import RowBound, units
+from eigenveil.moments import RowBound
 from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.tables.base import raise_failure
 from eigenveil.tables.open import open_source, open_table, open_with_engine, second_moments
@@ -53,16 +53,15 @@ def client():
 # The same bits
 
 
-@pytest.mark.parametrize("chunks", [(600, 5), (1, 5), (599, 1), (7, 2), ((0, 100, 0, 500), (4, 1))], ids=str)
+@pytest.mark.parametrize("chunks", [(600, 5), (7, 2), ((0, 100, 0, 500), (4, 1))], ids=str)
 def test_array_gives_the_bits_of_the_array_in_memory(chunks):
     moments = second_moments(da.from_array(ROWS, chunks=chunks), BOUND)
     assert moments == REFERENCE
     assert moments.feature_names is None
 
 
-@pytest.mark.parametrize("npartitions", [1, 2, 9, 65])
-def test_frame_gives_the_bits_of_the_array_in_memory(npartitions):
-    frame = dd.from_pandas(FRAME, npartitions=npartitions)
+def test_frame_gives_the_bits_of_the_array_in_memory():
+    frame = dd.from_pandas(FRAME, npartitions=9)
     moments = second_moments(frame, BOUND)
     assert moments == REFERENCE
     assert moments.feature_names == NAMES
@@ -109,9 +108,8 @@ def test_missing_values_follow_the_bound():
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-@pytest.mark.parametrize("options", [{"norm_bound": 2.0}, {}, {"standardize": True}], ids=str)
-def test_fit_draws_the_release_of_the_array_in_memory(options):
-    pca = PrivatePCA(2, epsilon=3.0, random_state=4, statistic="clipped", **options)
+def test_fit_draws_the_release_of_the_array_in_memory():
+    pca = PrivatePCA(2, epsilon=3.0, random_state=4, statistic="clipped", standardize=True)
     expected = pca.fit(ROWS).release_
     release = pca.fit(dd.from_pandas(FRAME, npartitions=5)).release_
     assert all((release.integers[name] == expected.integers[name]).all() for name in expected.integers)
@@ -205,19 +203,6 @@ def test_failures_of_the_engine_are_one_sentence(error):
         raise_failure("Dask", error)
 
 
-def test_a_part_leaves_the_other_cores_to_the_engine(monkeypatch):
-    def no_pool(*args):
-        raise AssertionError("a task of an engine must not start threads")
-
-    monkeypatch.setattr(units, "ThreadPoolExecutor", no_pool)
-    monkeypatch.setattr(numerics, "available_cores", lambda: 8)
-    rows = np.random.default_rng(1).normal(size=(220_000, 20))
-    with pytest.raises(InvalidDataError):
-        SecondMoments(BOUND, 20).update(rows)
-    with dask.config.set(scheduler="synchronous"):
-        assert second_moments(da.from_array(rows, chunks=(220_000, 20)), BOUND).n_rows == 220_000
-
-
 # Files
 
 
@@ -237,13 +222,6 @@ def test_files_read_by_dask_give_the_bits_of_the_array(tmp_path, kind):
     assert second_moments(open_with_engine([f"{tmp_path}/*.{kind}"], "dask"), BOUND) == REFERENCE
 
 
-def test_a_fraction_after_whole_numbers_is_read(tmp_path):
-    (tmp_path / "0.csv").write_text("a,b\n1,2\n3,4\n")
-    (tmp_path / "1.csv").write_text("a,b\n5,6\n7,0.5\n")
-    frame = open_with_engine([tmp_path / "0.csv", tmp_path / "1.csv"], "dask")
-    assert second_moments(frame, BOUND) == second_moments([[1, 2], [3, 4], [5, 6], [7, 0.5]], BOUND)
-
-
 def written(path, column):
     path.write_text("x,c\n" + "".join(f"{place}.5,{cell}\n" for place, cell in enumerate(column)))
     return path
@@ -259,9 +237,6 @@ def rows_of(data, **options):
     ("column", "cell", "options"),
     [
         (["True", "False"], "unknown", {"categories": {"c": ["true", "false"]}}),
-        (["True", "False"], "", {"categories": {"c": ["true", "false"]}}),
-        (["01", "02"], "x", {"categories": {"c": ["01", "02"]}}),
-        (["0", "1"], "yes", {"schema": Schema((Column("x"), Column("c", "boolean")))}),
         (["2024-01-01", "2024-01-02"], "2024-01-01T10:00:00Z", {"schema": Schema((Column("x"), Column("c", "date")))}),
         (["9007199254740993", "7"], "1.5", {}),
     ],
@@ -276,8 +251,7 @@ def test_one_cell_of_a_csv_file_changes_one_row(tmp_path, column, cell, options)
     assert not open_table(open_with_engine([paths[0]], "dask"), **options).typed
 
 
-@pytest.mark.parametrize("row", ["0.5,1,", "0.5", "0.5,1,2", '0.5,"1'])
-@pytest.mark.parametrize("place", [0, 5])
+@pytest.mark.parametrize(("row", "place"), [("0.5,1,", 0), ("0.5", 5), ("0.5,1,2", 0), ('0.5,"1', 5)])
 def test_a_row_of_another_length_is_refused(tmp_path, row, place):
     """pandas takes the first column for an index, and fills what is short."""
     lines = [f"{number}.5,{number}" for number in range(10)]

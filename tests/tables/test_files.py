@@ -69,19 +69,7 @@ def refused(data, match, **options):
 # The same bits from every kind of file
 
 
-@pytest.mark.parametrize("suffix", OPENERS)
-@pytest.mark.parametrize("columns", [None, ["score", "age"]])
-def test_csv_gives_the_bits_of_the_array(tmp_path, suffix, columns):
-    path = write_csv(tmp_path / f"data{suffix}", as_csv(ROWS), suffix)
-    source = open_source(path, columns)
-    assert len(list(source.batches())) > 3
-    moments = second_moments(str(path), BOUND, columns=columns)
-    assert moments == (REFERENCE if columns is None else second_moments(ROWS[:, [3, 0]], BOUND))
-    assert moments.feature_names == (NAMES if columns is None else ("score", "age"))
-
-
-@pytest.mark.parametrize("row_group_size", [1, 100, 10_000])
-@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize(("row_group_size", "compression"), [(1, "none"), (100, "zstd"), (10_000, "snappy")])
 def test_parquet_gives_the_bits_of_the_array(tmp_path, row_group_size, compression):
     path = tmp_path / "data.parquet"
     pq.write_table(as_table(ROWS), path, row_group_size=row_group_size, compression=compression)
@@ -101,7 +89,7 @@ def test_npy_gives_the_bits_of_the_array(tmp_path, layout):
     assert second_moments(path, BOUND, columns=[3, 0]) == second_moments(ROWS[:, [3, 0]], BOUND)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "i8", "u1", "?", ">f8"])
+@pytest.mark.parametrize("dtype", ["u1", "?", ">f8"])
 def test_other_numbers_in_npy_and_parquet(tmp_path, dtype):
     rows = np.abs(2 * ROWS).astype(dtype)
     np.save(tmp_path / "data.npy", rows)
@@ -235,25 +223,15 @@ BAD_CSV = {
 
 
 @pytest.mark.parametrize("case", BAD_CSV)
-@pytest.mark.parametrize("suffix", OPENERS)
-def test_bad_csv_is_one_sentence(tmp_path, case, suffix):
+def test_bad_csv_is_one_sentence(tmp_path, case):
     content, match = BAD_CSV[case]
-    refused(write_csv(tmp_path / f"data{suffix}", content, suffix), match)
+    refused(write_csv(tmp_path / "data.csv", content), match)
 
 
 def test_csv_header_that_is_not_utf8(tmp_path):
     path = tmp_path / "data.csv"
     path.write_bytes(b"a\xff,b\n1,2\n")
     refused(path, "damaged")
-
-
-@pytest.mark.parametrize("suffix", [".csv.gz", ".csv.xz"])
-@pytest.mark.parametrize("kept", [0, 1, 11, 0.1, 0.5, 0.9, 0.999, -9, -1])
-def test_a_truncated_compressed_file_is_never_a_short_read(tmp_path, suffix, kept):
-    whole = write_csv(tmp_path / f"whole{suffix}", as_csv(ROWS), suffix).read_bytes()
-    part = tmp_path / f"part{suffix}"
-    part.write_bytes(whole[: int(kept * len(whole)) if isinstance(kept, float) else kept])
-    refused(part, "empty|truncated")
 
 
 @pytest.mark.parametrize("suffix", [".csv.gz", ".csv.xz"])
@@ -284,7 +262,7 @@ def test_truncated_parquet(tmp_path, kept):
     refused(path, "truncated, damaged")
 
 
-@pytest.mark.parametrize("compression", ["none", "snappy", "zstd", "gzip"])
+@pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_damaged_pages_with_checksums_are_found(tmp_path, compression):
     options = {"compression": compression, "write_page_checksum": True, "use_dictionary": False}
     whole = bytearray(parquet_bytes(as_table(ROWS), row_group_size=300, **options))
@@ -292,12 +270,6 @@ def test_damaged_pages_with_checksums_are_found(tmp_path, compression):
     path = tmp_path / "data.parquet"
     path.write_bytes(whole)
     refused(path, "damaged")
-
-
-def test_parquet_with_another_content(tmp_path):
-    path = tmp_path / "data.parquet"
-    path.write_text(as_csv(ROWS))
-    refused(path, "of another kind")
 
 
 @pytest.mark.parametrize(
@@ -343,8 +315,6 @@ def test_the_index_of_pandas_is_not_taken_for_a_feature(tmp_path):
     ("content", "match"),
     [
         (np.ones(5), "2-D array"),
-        (np.ones((2, 2, 2)), "2-D array"),
-        (np.ones((2, 2), dtype=complex), "2-D array"),
         (np.array([[SENTINEL]]), "2-D array"),
         (np.zeros(3, dtype=[("a", "f8"), ("b", "f8")]), "2-D array"),
         (np.array([[int(SENTINEL)], [None]], dtype=object), "2-D array"),
@@ -363,17 +333,6 @@ def test_npy_that_is_truncated_or_of_another_kind(tmp_path):
     for part in (b"", whole[:20], whole[:-1], whole[: len(whole) // 2], pickle.dumps(ROWS), b"PK\3\4" * 40):
         path.write_bytes(part)
         refused(path, "truncated, damaged")
-
-
-def test_a_file_cut_while_it_is_read_passes_nothing_on(tmp_path):
-    path = tmp_path / "data.npy"
-    np.save(path, ROWS)
-    source = open_source(path)
-    batches = source.batches()
-    next(batches)
-    path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(InvalidDataError, match="truncated"):
-        list(batches)
 
 
 @pytest.mark.parametrize("layout", ["C", "F"])
@@ -401,13 +360,8 @@ def test_paths_that_lead_nowhere(tmp_path):
     refused([tmp_path / "a.csv", 3], "paths only")
 
 
-@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
-def test_columns_of_files(tmp_path, name):
-    path = tmp_path / name
-    if name.endswith("csv"):
-        write_csv(path, as_csv(ROWS))
-    else:
-        pq.write_table(as_table(ROWS), path)
+def test_columns_of_files(tmp_path):
+    path = write_csv(tmp_path / "data.csv", as_csv(ROWS))
     refused(path, "no column 'nothing' in .*data", columns=["age", "nothing"])
     with pytest.raises(InvalidParameterError, match="'age' more than once"):
         second_moments(path, BOUND, columns=["age", "age"])
@@ -485,7 +439,7 @@ def test_text_plain_and_compressed_gives_the_bits_of_the_array(tmp_path, stem, e
 
 @pytest.mark.parametrize("stem", [".csv", ".jsonl"])
 @pytest.mark.parametrize("end", [".gz", ".bz2", ".xz", ".zst"])
-@pytest.mark.parametrize("keep", [0.0, 0.1, 0.5, 0.9, 0.999, -9, -1])
+@pytest.mark.parametrize("keep", [0.0, 0.5, 0.999, -9, -1])
 def test_a_truncated_file_is_never_a_short_read(tmp_path, stem, end, keep):
     made = as_text(ROWS) if stem == ".csv" else as_json_lines(ROWS)
     path = write_bytes(tmp_path / f"data{stem}{end}", made.encode())
@@ -507,34 +461,26 @@ def test_two_compressed_parts_in_one_file(tmp_path):
     assert second_moments(path, BOUND) == REFERENCE
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig", "cp1252", "utf-32"])
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+@pytest.mark.parametrize(
+    ("encoding", "suffix"),
+    [("latin-1", ".csv"), ("utf-16", ".csv.gz"), ("utf-8-sig", ".csv"), ("utf-32", ".csv.xz"), ("cp1252", ".csv.zst")],
+)
 def test_decimal_commas_semicolons_and_encodings(tmp_path, encoding, suffix):
     text = as_text(ROWS, ";", ",").replace("height", "größe")
-    path = write_csv(tmp_path / f"data{suffix}", text, suffix)
-    with OPENERS[suffix](path, "wb") as file:
-        file.write(text.encode(encoding))
+    path = write_bytes(tmp_path / f"data{suffix}", text.encode(encoding))
     source = open_table(path, delimiter=";", decimal=",", encoding=encoding)
     assert source.feature_names == ("age", "größe", "mass", "score")
     assert second_moments(source, BOUND) == REFERENCE
-
-
-def test_a_mark_of_utf_8_is_no_part_of_a_name(tmp_path):
-    (tmp_path / "a.csv").write_bytes(as_text(ROWS).encode("utf-8-sig"))
-    assert open_source(tmp_path / "a.csv").feature_names == NAMES
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"delimiter": ";;"},
-        {"delimiter": '"'},
-        {"delimiter": ""},
         {"delimiter": 3},
         {"decimal": ","},
         {"delimiter": ".", "decimal": "."},
         {"encoding": "klingon"},
-        {"encoding": "hex"},
         {"separator": ";"},
     ],
 )
@@ -561,8 +507,7 @@ def test_ways_of_writing_are_for_text_alone(tmp_path):
     assert SENTINEL not in str(caught.value)
 
 
-@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
-@pytest.mark.parametrize("suffix", [".feather", ".arrow"])
+@pytest.mark.parametrize(("suffix", "compression"), [(".feather", "lz4"), (".arrow", "uncompressed")])
 def test_feather_gives_the_bits_of_the_array(tmp_path, suffix, compression):
     from pyarrow import feather
 

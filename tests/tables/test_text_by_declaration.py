@@ -63,9 +63,9 @@ ODD_ROWS = {
 }
 
 
-@pytest.mark.parametrize("at", [0, 123])
 @pytest.mark.parametrize("odd", ODD_ROWS)
-def test_one_row_of_json_lines_changes_no_name_and_no_other_row(tmp_path, odd, at):
+def test_one_row_of_json_lines_changes_no_name_and_no_other_row(tmp_path, odd):
+    at = 0 if odd == "no keys" else 123
     path = lines(tmp_path / "a.jsonl", replaced(ROWS, at, ODD_ROWS[odd]))
     told = refusal(lambda: PrivateCovariance(norm_bound=2.0).fit(path), KEY)
     assert "columns" in told
@@ -137,8 +137,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("block", [1, 7, 2**22])
-@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize(("block", "mark"), [(1, ""), (7, "\ufeff"), (2**22, "")])
 def test_json_lines_are_read_value_by_value(tmp_path, monkeypatch, block, mark):
     monkeypatch.setattr(delimited, "_BLOCK", block)
     generator = np.random.default_rng(3)
@@ -148,8 +147,7 @@ def test_json_lines_are_read_value_by_value(tmp_path, monkeypatch, block, mark):
         np.testing.assert_array_equal(read(path, schema=EVERY_KIND), [VALUES[at][1] for at in order])
 
 
-@pytest.mark.parametrize("odd", ['"secret"', "true", "[1]", '{"secret": 1}', '"3.5"'])
-@pytest.mark.parametrize("at", [0, 250])
+@pytest.mark.parametrize(("odd", "at"), [('"secret"', 0), ("true", 250), ('{"secret": 1}', 0), ('"3.5"', 250)])
 def test_what_is_no_number_is_refused_by_the_name_that_was_declared(tmp_path, odd, at):
     rows = [json.dumps(row) for row in ROWS]
     rows[at] = f'{{"age": {odd}, "dose": 0.5}}'
@@ -257,8 +255,7 @@ def test_text_inside_of_a_cell_is_never_a_row(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("cell", ['4,4,"he said', '4,4,"', '4,4,"a"b', '4,4,"a" ', '"4"5,4,x', '"4,4,x'])
-@pytest.mark.parametrize("at", [4, 299])
-@pytest.mark.parametrize("block", [64, 2**22])
+@pytest.mark.parametrize(("at", "block"), [(4, 2**22), (299, 64)])
 def test_a_broken_quote_never_removes_rows(tmp_path, monkeypatch, cell, at, block):
     monkeypatch.setattr(delimited, "_BLOCK", block)
     rows = replaced([f"{i % 7},{i % 5},note {i}" for i in range(300)], at, cell)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidDataError, InvalidParameterError, NotNumbersError, positive_number
 from ..moments.units import Weighted, canonical_rows
 from ..numerics import available_cores
-from .base import BATCH_BYTES
+from .base import BATCH_BYTES, Reader
 from .encoder import Encoder
 
 # 32 MiB: what is made of a view on the way may be as large.
@@ -22,10 +22,11 @@ NO_MASKS = "Masked arrays are not supported; fill the masked entries first."
 NOT_NUMBERS = "Every argument must be an array, a table or a path; text, or a string beside numbers, is no number."
 
 
-class _MatrixReader:
+class _MatrixReader(Reader):
     """A matrix in memory, whose columns have positions and no names."""
 
-    holds_rows, by_column = True, False
+    holds_rows = True
+    n_rows_hint: int
 
     def __init__(self, rows: Any) -> None:
         if rows.ndim != 2:
@@ -36,9 +37,9 @@ class _MatrixReader:
         if width == 0:
             raise InvalidDataError("0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
         self._rows = rows
-        self.where: str = f"the array, whose columns are numbered from 0 to {width - 1}"
-        self.columns: range = range(width)
-        self.n_rows_hint: int = int(n_rows)
+        self.where = f"the array, whose columns are numbered from 0 to {width - 1}"
+        self.columns = range(width)
+        self.n_rows_hint = int(n_rows)
 
     def types(self, columns: Sequence[int]) -> None:
         """Return None: all columns are numbers."""

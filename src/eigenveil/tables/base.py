@@ -81,26 +81,56 @@ class Source(Protocol):
         """
 
 
-class Reader(Protocol):
-    """One part of a table: its columns as they are, in batches. An `Encoder` makes rows of them."""
+class Reader:
+    """One part of a table: its columns as they are, in batches. An `Encoder` makes rows of them.
 
-    @property
-    def where(self) -> str:
-        """The name in errors."""
+    Attributes
+    ----------
+    where : str
+        The name in errors.
+    columns : sequence
+        All columns: their names, or their positions where they have no names.
+    n_rows_hint : int, optional
+        Roughly the number of rows.
+    holds_rows : bool
+        Whether all rows are in memory, so that the hint is exact.
+    counts_rows : bool
+        Whether the hint is the number of rows that a file says it has.
+    by_column : bool
+        Whether rows in memory are columns that lie apart.
+    names_public : bool
+        Whether an error may quote names that the caller did not.
+    reads_once : bool
+        Whether the rows come once only.
+    in_order : bool
+        Whether the place of a row does not depend on its values.
+    """
 
-    @property
-    def columns(self) -> Sequence[Any]:
-        """All columns: their names, or their positions where they have no names."""
-
-    @property
-    def n_rows_hint(self) -> int | None:
-        """Roughly the number of rows."""
+    where: str
+    columns: Sequence[Any]
+    n_rows_hint: int | None = None
+    holds_rows: bool = False
+    counts_rows: bool = False
+    by_column: bool = False
+    names_public: bool = True
+    reads_once: bool = False
+    in_order: bool = True
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
         """Return the narwhals types of these columns, or None where the batches are matrices of numbers."""
+        raise NotImplementedError
 
     def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
         """Yield some columns in non-empty batches of about `step` rows: matrices, or tables that narwhals knows."""
+        raise NotImplementedError
+
+
+def arrow_types(schema: Any, columns: Sequence[Any]) -> Mapping[Any, Any]:
+    """Return the narwhals types of some columns of a schema of PyArrow."""
+    import narwhals as nw
+
+    types: Mapping[Any, Any] = nw.from_native(schema.empty_table().select(columns)).collect_schema()
+    return types
 
 
 class Accumulator(Protocol):
@@ -134,7 +164,15 @@ def choose_columns(available: Sequence[Any], columns: Columns, where: str) -> li
     """
     if columns is None and isinstance(available, range) and available:
         return list(available)
-    chosen = list(available) if columns is None else _checked(columns)
+    if columns is None:
+        chosen = list(available)
+    else:
+        chosen = [] if isinstance(columns, str) else list(columns)
+        if not chosen or not all(isinstance(column, Hashable) for column in chosen):
+            raise InvalidParameterError("columns must be a list of at least one column.")
+        for column, count in Counter(chosen).items():
+            if count > 1:
+                raise InvalidParameterError(f"columns lists {quoted(column)} more than once.")
     counts = Counter(available)
     for column in chosen:
         if column not in counts:
@@ -153,16 +191,6 @@ def choose_columns(available: Sequence[Any], columns: Columns, where: str) -> li
     return chosen
 
 
-def _checked(columns: Sequence[Any]) -> list[Any]:
-    chosen = [] if isinstance(columns, str) else list(columns)
-    if not chosen or not all(isinstance(column, Hashable) for column in chosen):
-        raise InvalidParameterError("columns must be a list of at least one column.")
-    for column, count in Counter(chosen).items():
-        if count > 1:
-            raise InvalidParameterError(f"columns lists {quoted(column)} more than once.")
-    return chosen
-
-
 def with_names(columns: Sequence[Any]) -> list[Any]:
     """Return the columns without those that have no name, as an index that was saved with the table."""
     return [column for column in columns if not _nameless(column)]
@@ -173,7 +201,7 @@ def _nameless(name: Any) -> bool:
     return isinstance(name, str) and (not name.strip() or name.startswith("__index_level_"))
 
 
-class FileReader:
+class FileReader(Reader):
     """Base of the readers of one file.
 
     Parameters
@@ -188,16 +216,13 @@ class FileReader:
     """
 
     numbered: ClassVar[bool] = False  # whether columns have positions and no names
-    counts_rows: ClassVar[bool] = False  # whether the hint is the number of rows that the file says it has
-    names_public: bool = True  # whether an error may quote names that the caller did not
-    n_rows_hint: int | None = None
     _schema: Any = None  # that of PyArrow, where the file holds a table and not a matrix
 
     def __init__(self, path: "Place", suffix: str, declared: "Declared") -> None:
         self.path, self.suffix, self.where = path, suffix, str(path)
         self.declared: Declared = declared
         with one_sentence(self.where):
-            self.columns: Sequence[Any] = self._read_schema()
+            self.columns = self._read_schema()
 
     def _read_schema(self) -> Sequence[Any]:
         """Return all columns of the file."""
@@ -205,16 +230,7 @@ class FileReader:
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
         """Return the narwhals types of these columns, or None where the batches are matrices of numbers."""
-        if self._schema is None:
-            return None
-        import narwhals as nw
-
-        types: Mapping[Any, Any] = nw.from_native(self._schema.empty_table().select(columns)).collect_schema()
-        return types
-
-    def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
-        """Yield some columns in batches of about `step` rows."""
-        raise NotImplementedError
+        return None if self._schema is None else arrow_types(self._schema, columns)
 
 
 @contextmanager

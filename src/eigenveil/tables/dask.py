@@ -30,7 +30,7 @@ from .base import (
 )
 from .encoder import Declared
 from .files import open_files
-from .frames import LaterPart, TableSource, held
+from .frames import TableSource, check_same_types, held
 from .identifiers import Keys, check_keys, keys_of
 from .privacy_units import PARTITION_MEMORY, spilled
 
@@ -80,7 +80,7 @@ class DaskSource(EngineSource):
         import dask
 
         # Bound here, so that Dask does not search them for collections, for every block anew.
-        compute_part = dask.delayed(partial(_block_part, blocks=self._opened, make=make), pure=False, traverse=False)
+        compute_part = dask.delayed(partial(self._opened.part, make=make), pure=False, traverse=False)
         add = dask.delayed(merged, pure=False)
         try:
             outcomes = [compute_part(block) for block in self._blocks()]
@@ -103,7 +103,7 @@ class DaskSource(EngineSource):
         import dask.array
 
         shape = (math.nan, len(names))
-        task = partial(_mapped_block, blocks=self._opened, function=function, width=len(names))
+        task = partial(self._opened.mapped, function=function, width=len(names))
         compute_block = dask.delayed(task, traverse=False)
         blocks = [dask.array.from_delayed(compute_block(block), shape, np.float64) for block in self._blocks()]
         return dask.array.concatenate(blocks, allow_unknown_chunksizes=True)
@@ -164,7 +164,7 @@ def _by_unit(data: Any, names: list[Any], privacy_unit: Any, declared: Declared)
 
 
 def _with_keys(frame: Any, names: list[Any], privacy_unit: Any) -> Any:
-    """Return these columns of a pandas frame with the keys of privacy units; invalid identifiers have their own key."""
+    """Return columns of a pandas frame with the keys of privacy units; invalid identifiers have their own key."""
     import narwhals as nw
 
     codes, keys = keys_of(nw.from_native(frame[privacy_unit], series_only=True))
@@ -173,17 +173,25 @@ def _with_keys(frame: Any, names: list[Any], privacy_unit: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """How blocks are opened: by what is declared, as parts of a table of these columns and types."""
+    """Opens blocks by what is declared, as parts of a table of some columns and types."""
 
     declared: Declared
     columns: list[Any]
     types: Mapping[Any, Any] | None
     unit_name: str | None
 
+    def part(self, block: Any, make: Callable[[], Accumulator]) -> Outcome:
+        return part_of(self.batches(block), make)
+
+    def mapped(self, block: Any, function: Callable[[Any], Any], width: int) -> Any:
+        made = [np.asarray(function(batch)).reshape(-1, width) for batch in self.batches(block)]
+        return np.concatenate([np.empty((0, width)), *made])
+
     def batches(self, block: Any) -> Iterator[Any]:
         # Opened while the part is collected, where an error about the block is caught.
-        reader = LaterPart(held(block), self.types, self.columns)
-        source = TableSource([reader], self.declared)
+        reader = held(block)
+        check_same_types(reader, self.types, self.columns)
+        source = TableSource([reader], self.declared, types=self.types)
         if self.unit_name is None:
             yield from source.batches()
             return
@@ -197,15 +205,6 @@ class _Blocks:
                 start += rows.shape[0]
 
         yield from spilled(keyed(), source.n_features, PARTITION_MEMORY).blocks(batch_rows(source.n_features))
-
-
-def _block_part(block: Any, blocks: _Blocks, make: Callable[[], Accumulator]) -> Outcome:
-    return part_of(blocks.batches(block), make)
-
-
-def _mapped_block(block: Any, blocks: _Blocks, function: Callable[[Any], Any], width: int) -> Any:
-    made = [np.asarray(function(batch)).reshape(-1, width) for batch in blocks.batches(block)]
-    return np.concatenate([np.empty((0, width)), *made])
 
 
 def _read_parquet(places: list[str], declared: Declared) -> Any:

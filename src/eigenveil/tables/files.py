@@ -70,7 +70,7 @@ class StandardInput:
         return cast(BinaryIO, stream)
 
     def stat(self) -> Any:
-        """Return its size, as of a file."""
+        """Return the size, as of a file."""
         return os.fstat(self._kept.fileno()) if self.on_disk else SimpleNamespace(st_size=len(self._kept))
 
     def __str__(self) -> str:
@@ -206,7 +206,7 @@ FORMATS: dict[str, type[FileReader]] = {
 
 
 def suffix_of(name: str, suffixes: Iterable[str]) -> str | None:
-    """Return which of the suffixes a name has, or None.
+    """Return the suffix that a name has, or None.
 
     Examples
     --------

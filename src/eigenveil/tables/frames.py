@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidDataError, column_in_words, iterated_in_own_words
 from ..moments.kernels import RowsByColumn
 from .arrays import ArrayReader, SparseReader, view_rows
-from .base import Reader, batch_rows, choose_columns, need_arrow
+from .base import Reader, arrow_types, batch_rows, choose_columns, need_arrow
 from .encoder import Declared, Encoder, is_plain_number, kinds_of, same_kind
 from .text import TextFile
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 
-class FrameReader:
+class FrameReader(Reader):
     """A data frame; Polars' lazy frames stream, other lazy ones are refused.
 
     Examples
@@ -29,9 +29,6 @@ class FrameReader:
     >>> [len(part) for part in reader.read(["mass"], step=1)]
     [1, 1]
     """
-
-    holds_rows: bool
-    in_order: bool
 
     where, by_column = "the frame", True
 
@@ -52,8 +49,8 @@ class FrameReader:
             raise _same_name() from None
         except Exception:
             raise InvalidDataError("The schema of the frame cannot be read; collect it to see why.") from None
-        self.columns: Sequence[Any] = list(self._types)
-        self.n_rows_hint: int | None = None if lazy else len(frame)  # type: ignore[arg-type]
+        self.columns = list(self._types)
+        self.n_rows_hint = None if lazy else len(frame)  # type: ignore[arg-type]
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any]:
         """Return the narwhals types of the columns."""
@@ -113,7 +110,7 @@ class FrameReader:
         return [by_place[place - start] for place in places]
 
 
-class ColumnsReader:
+class ColumnsReader(Reader):
     """Columns of float64 under public names, each an array of its own: a frame that nothing is copied for.
 
     Parameters
@@ -128,12 +125,12 @@ class ColumnsReader:
     ((2, 2), [60.5, 70.5])
     """
 
-    where, holds_rows, in_order, by_column = "the frame", True, True, True
+    where, holds_rows, by_column = "the frame", True, True
 
     def __init__(self, columns: Mapping[str, NDArray[np.float64]]) -> None:
         self._columns = columns
-        self.columns: Sequence[Any] = list(columns)
-        self.n_rows_hint: int | None = len(columns[self.columns[0]])
+        self.columns = list(columns)
+        self.n_rows_hint = len(columns[self.columns[0]])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -186,7 +183,7 @@ _READ_BEFORE = (
 )
 
 
-class ArrowStreamReader:
+class ArrowStreamReader(Reader):
     """Whatever hands out Arrow streams: DuckDB relations, record-batch readers and others.
 
     Parameters
@@ -205,7 +202,7 @@ class ArrowStreamReader:
     (['age', 'mass'], True, False)
     """
 
-    where, n_rows_hint = "the stream", None
+    where = "the stream"
 
     def __init__(self, data: Any) -> None:
         need_arrow("Arrow streams")
@@ -213,21 +210,18 @@ class ArrowStreamReader:
 
         self._data = data
         # A query may sort by what is private, or give its rows as its threads come to them.
-        self.in_order: bool = isinstance(data, pa.Table | pa.RecordBatch)
-        self.reads_once: bool = hasattr(data, "read_next_batch") or hasattr(data, "__next__")
+        self.in_order = isinstance(data, pa.Table | pa.RecordBatch)
+        self.reads_once = hasattr(data, "read_next_batch") or hasattr(data, "__next__")
         # What can be read once is opened once: to ask a reader for its schema may use it up. Of a query nothing is kept
         # open, since that would block its connection for everything else.
         stream = _stream_of(data)
         self._schema = stream.schema
         self._stream: Any = stream if self.reads_once else None
-        self.columns: Sequence[Any] = list(self._schema.names)
+        self.columns = list(self._schema.names)
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any]:
         """Return the narwhals types of the columns."""
-        import narwhals as nw
-
-        types: Mapping[Any, Any] = nw.from_native(self._schema.empty_table().select(columns)).collect_schema()
-        return types
+        return arrow_types(self._schema, columns)
 
     def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
         """Yield PyArrow tables."""
@@ -244,7 +238,7 @@ class ArrowStreamReader:
                 yield table.slice(start, step)
 
 
-class ChunksReader:
+class ChunksReader(Reader):
     """An iterator of frames or arrays, the parts of one table, as pandas gives them with `chunksize`; it is read once.
 
     Parameters
@@ -255,22 +249,21 @@ class ChunksReader:
         Makes the reader of one chunk.
     """
 
-    n_rows_hint, reads_once = None, True
+    where, reads_once = "the chunks", True
 
     def __init__(self, chunks: Any, held: Any) -> None:
         first = next(chunks, None)
         if first is None:
             raise InvalidDataError("There are no chunks of rows; give at least one.")
-        self._held, self._first = held, held(first)
+        self._held = held
+        self._first: Reader = held(first)
         self._chunks: Any = chunks
-        self.where = "the chunks"
-        self.columns: Sequence[Any] = self._first.columns
-        self.in_order: Any | bool = getattr(self._first, "in_order", True)
+        self.columns = self._first.columns
+        self.in_order = self._first.in_order
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
         """Return the types of the first chunk; a later one of other types is refused when it comes."""
-        types: Mapping[Any, Any] | None = self._first.types(columns)
-        return types
+        return self._first.types(columns)
 
     def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
         """Yield the batches of every chunk."""
@@ -280,43 +273,21 @@ class ChunksReader:
         for reader in chain([self._first], map(self._held, chunks)):
             if list(reader.columns) != list(self.columns):
                 raise InvalidDataError("The chunks are not parts of one table: their columns differ.")
-            yield from LaterPart(reader, self.types(columns), columns).read(columns, step)
+            check_same_types(reader, self.types(columns), columns)
+            yield from reader.read(columns, step)
 
 
-class LaterPart:
-    """A part of a table whose types were given before by another; a part of other types is refused.
-
-    Parameters
-    ----------
-    reader : Reader
-        Of the part.
-    types : mapping, optional
-        The narwhals types of the columns as the first part has them; None for numbers in a matrix.
-    columns : list
-        Those to look at.
-    """
-
-    def __init__(self, reader: Reader, types: Mapping[Any, Any] | None, columns: Sequence[Any]) -> None:
-        own = reader.types(columns)
-        same = own is types is None or (
-            own is not None and types is not None and all(same_kind(own[name], types[name]) for name in columns)
+def check_same_types(reader: Reader, types: Mapping[Any, Any] | None, columns: Sequence[Any]) -> None:
+    """Refuse a later part of a table whose columns have other types than those of the first part."""
+    own = reader.types(columns)
+    same = (own is None) == (types is None)
+    if own is not None and types is not None:
+        same = all(same_kind(own[name], types[name]) for name in columns)
+    if not same:
+        raise InvalidDataError(
+            "A later part of the table has a column of another type than the first part; give all parts the same "
+            "types, as by dtype= of pandas.read_csv."
         )
-        if not same:
-            raise InvalidDataError(
-                "A later part of the table has a column of another type than the first part; give all parts the same "
-                "types, as by dtype= of pandas.read_csv."
-            )
-        self._reader, self._types = reader, types
-
-    def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
-        """Return the types that were given before."""
-        del columns
-        return self._types
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._reader, name)
 
 
 def stream_reader(data: Any, held: Any) -> Reader | None:
@@ -351,6 +322,8 @@ class TableSource:
         Which columns to read, and the rules of the `Encoder`; by default all columns, which hold numbers.
     public_order : bool
         Whether the rows come in an order that does not depend on their values, whatever they come from.
+    types : mapping, optional
+        The narwhals types that an earlier part of the same table has; by default those of the parts.
 
     Examples
     --------
@@ -362,7 +335,12 @@ class TableSource:
     by_unit = False  # whether batches are `Blocks`, of whole privacy units
 
     def __init__(
-        self, parts: Sequence[Reader], declared: Declared | None = None, *, public_order: bool = False
+        self,
+        parts: Sequence[Reader],
+        declared: Declared | None = None,
+        *,
+        public_order: bool = False,
+        types: Mapping[Any, Any] | None = None,
     ) -> None:
         declared = Declared() if declared is None else declared
         chosen, rules = declared.resolve(parts[0].columns, parts[0].where)
@@ -374,7 +352,7 @@ class TableSource:
                 choose_columns(part.columns, chosen, part.where)
             odd = set(part.columns) ^ set(first.columns) if all_columns else set(chosen) - set(part.columns)
             if odd:
-                public = getattr(part, "names_public", True) and getattr(first, "names_public", True)
+                public = part.names_public and first.names_public
                 first_odd = min(odd, key=str)
                 told = column_in_words(first_odd, 0, public)
                 which = f"the column {told}" if told == repr(first_odd) else "some column"
@@ -383,16 +361,17 @@ class TableSource:
                 )
         self._parts = parts
         # The first line of a file of text may be somebody's row: its words are not quoted unless the caller knows them.
-        self.names_public: bool = all(getattr(part, "names_public", True) for part in parts)
+        self.names_public: bool = all(part.names_public for part in parts)
         self.columns_listed: bool = declared.listed is not None
         self._encoder = Encoder(chosen, rules, quote_names=self.names_public)
-        types = [part.types(chosen) for part in parts]
-        for part, kinds in zip(parts, types, strict=True):
+        kinds_of_parts = [part.types(chosen) if types is None else types for part in parts]
+        for part, kinds in zip(parts, kinds_of_parts, strict=True):
             self._encoder.check(kinds, part.where)
         self.truths: tuple[bool, ...] = self._encoder.truths
         # Text has no types but those that are declared, and a matrix has one for all.
         self.typed: bool = any(
-            kinds is not None and not isinstance(part, TextFile) for part, kinds in zip(parts, types, strict=True)
+            kinds is not None and not isinstance(part, TextFile)
+            for part, kinds in zip(parts, kinds_of_parts, strict=True)
         )
         names = self._encoder.names
         self.n_features: int = len(names)
@@ -402,11 +381,11 @@ class TableSource:
         )
         hints = [part.n_rows_hint for part in parts]
         self.n_rows_hint = None if None in hints else sum(hint or 0 for hint in hints)
-        self.holds_rows: bool = all(getattr(part, "holds_rows", False) for part in parts)
-        counted = all(getattr(part, "holds_rows", False) or getattr(part, "counts_rows", False) for part in parts)
+        self.holds_rows: bool = all(part.holds_rows for part in parts)
+        counted = all(part.holds_rows or part.counts_rows for part in parts)
         self.n_rows = self.n_rows_hint if counted else None
-        self.reads_once = any(getattr(part, "reads_once", False) for part in parts)
-        self.in_order = public_order or all(getattr(part, "in_order", True) for part in parts)
+        self.reads_once = any(part.reads_once for part in parts)
+        self.in_order = public_order or all(part.in_order for part in parts)
         self.schema = declared.schema
         self.one_hot: tuple[bool, ...] = self._encoder.one_hot
         self.n_categorical: int = self._encoder.n_categorical
@@ -418,7 +397,7 @@ class TableSource:
     def _blocks(self) -> Iterator[Any]:
         step = batch_rows(self.n_features)
         for part in self._parts:
-            if getattr(part, "holds_rows", False) and getattr(part, "by_column", False) and part.n_rows_hint:
+            if part.holds_rows and part.by_column and part.n_rows_hint:
                 # Views of columns, as many rows at once as of an array.
                 size = view_rows(part.n_rows_hint, self.n_features) if self._encoder.plain else step
                 held_part: Any = part

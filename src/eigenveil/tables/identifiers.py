@@ -107,17 +107,16 @@ def _keys_of_array(values: NDArray[Any]) -> tuple[Codes, Keys]:
         values = values.astype(np.int64)  # none of which stands for several numbers
     elif kind == "S16":
         values = values.view("V16")  # else a UUID would lose zeros at its end
-    if has_arrow():
-        import pyarrow as pa
+    if not has_arrow():
+        listed = values.tolist() if values.dtype.kind in "SUV" else list(values)
+        return _without_twins(np.arange(values.size), _as_keys(map(_key, listed)))
+    import pyarrow as pa
 
-        values = np.ascontiguousarray(values)  # by their bytes: Arrow takes text of NumPy to end at its first zero
-        binary, buffers = pa.binary(values.dtype.itemsize), [None, pa.py_buffer(values)]
-        encoded = pa.Array.from_buffers(binary, values.size, buffers).dictionary_encode()
-        codes = encoded.indices.to_numpy()
-        items = np.frombuffer(encoded.dictionary.buffers()[1] or b"", values.dtype, len(encoded.dictionary))
-    else:
-        _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-        codes, items = _by_appearance(first, inverse), values[np.sort(first)]
+    values = np.ascontiguousarray(values)  # by their bytes: Arrow takes text of NumPy to end at its first zero
+    binary, buffers = pa.binary(values.dtype.itemsize), [None, pa.py_buffer(values)]
+    encoded = pa.Array.from_buffers(binary, values.size, buffers).dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    items = np.frombuffer(encoded.dictionary.buffers()[1] or b"", values.dtype, len(encoded.dictionary))
     if items.dtype.kind in "iu":
         return codes, _digests([b"%d" % number for number in items.tolist()])
     if items.dtype.kind in "SUV":
@@ -202,13 +201,9 @@ def _without_twins(codes: Codes, keys: Keys) -> tuple[Codes, Keys]:
     if not (ordered[1:] == ordered[:-1]).any():
         return codes, keys
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return _by_appearance(first, inverse)[codes], keys[np.sort(first)]
-
-
-def _by_appearance(first: Codes, inverse: Codes) -> Codes:
     rank = np.empty(first.size, dtype=np.int64)
     rank[np.argsort(first)] = np.arange(first.size)
-    return rank[inverse.ravel()]
+    return rank[inverse.ravel()][codes], keys[np.sort(first)]
 
 
 def _key(value: Any) -> bytes:
@@ -258,7 +253,7 @@ def _text_of_bytes(whole: bytes) -> str | None:
 
 
 def _one_spelling(text: str) -> str:
-    """Return the same for texts that programs write for one identifier.
+    """Return one text for all texts that programs write for one identifier.
 
     >>> [_one_spelling(text) for text in ("7.0", "7", "007.0", "7.5", "1e+05", "1.25E2")]
     ['7', '7', '007', '7.5', '100000', '125']

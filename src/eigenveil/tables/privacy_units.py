@@ -64,7 +64,6 @@ class Spill:
         self._whole: tuple[Grouping, Records] | None = None
         self._file: Any = None
         self._parts: list[list[tuple[int, int]]] = [[] for _ in range(2**_BITS)]  # offsets and numbers of rows
-        self._closed = False
 
     @property
     def on_disk(self) -> bool:
@@ -92,8 +91,6 @@ class Spill:
 
     def blocks(self, step: int) -> Iterator[Blocks]:
         """Yield all rows in batches of whole privacy units, of about `step` rows each; none can be added any more."""
-        if self._closed:
-            raise InvalidDataError("These rows were closed; open the table anew.")
         if self.on_disk:
             self._flush()
             self._waiting = self._room(0)
@@ -110,8 +107,7 @@ class Spill:
         yield from grouping.blocks(_rows(records).__getitem__, step)
 
     def close(self) -> None:
-        """Forget all rows."""
-        self._closed, self._waiting, self._n_waiting, self._whole = True, self._room(0), 0, None
+        """Close the file on disk; that of a table that is gone is closed by itself."""
         if self._file is not None:
             self._file.close()
 
@@ -198,7 +194,7 @@ class UnitTable(TableSource):
         self._privacy_unit = declared.unit_in(parts[0].columns, parts[0].where)
         for part in parts[1:]:
             choose_columns(part.columns, [self._privacy_unit], part.where)
-        self._held = parts[0] if len(parts) == 1 and getattr(parts[0], "holds_rows", False) else None
+        self._held = parts[0] if len(parts) == 1 and parts[0].holds_rows else None
         if ids is not None and self._held is None:
             raise InvalidParameterError(IDS_NEED_MEMORY)
         if ids is not None and len(ids) != parts[0].n_rows_hint:
@@ -211,15 +207,9 @@ class UnitTable(TableSource):
         self._rows: NDArray[np.float64] | None = None
         self._spill: Spill | None = None
 
-    def close(self) -> None:
-        """Forget what was kept of the rows, in memory or on disk; a table that is gone is closed by itself."""
-        if self._spill is not None:
-            self._spill.close()
-        self._rows = self._grouping = None
-
     @property
     def n_privacy_units(self) -> int | None:
-        """How many privacy units there are, by the identifiers of a table in memory; else None."""
+        """The number of privacy units of a table in memory; else None."""
         if self._held is None:
             return None
         if self._grouping is None:

@@ -162,7 +162,7 @@ class Column:
 
     @property
     def open(self) -> bool:
-        """Whether its categories are not listed yet, as in a draft."""
+        """Whether the column is a category without listed ones, as in a draft."""
         return self.kind == "category" and not self.categories
 
     @property
@@ -181,7 +181,7 @@ class Column:
 
     @property
     def one_hot(self) -> tuple[bool, ...]:
-        """Which of its features are 0 or 1, at most one of them 1."""
+        """Mask of the features that are 0 or 1, at most one of them 1."""
         if not self.used:
             return ()
         values = (True,) * len(self.categories) if self.kind == "category" else (False,)
@@ -199,7 +199,7 @@ class Column:
 
     @property
     def fill(self) -> float | None:
-        """What a missing number, truth value or date becomes as a feature; None where there is no rule."""
+        """The feature of a missing number, truth value or date; None without a rule."""
         if self.missing is None or self.kind == "category":
             return None
         if self.missing in (MIDDLE, INDICATOR):
@@ -212,7 +212,7 @@ class Column:
 
     @property
     def _middle(self) -> str:
-        """What "middle" is without a range."""
+        """The value of "middle" without a range."""
         return "2000-01-01" if self.kind == "date" else "0"
 
     def date_number(self, text: Any) -> float:
@@ -545,7 +545,7 @@ class Schema:
 
     @property
     def sizes(self) -> list[float]:
-        """What to divide every feature by where not all have a range: half the range, the declared scale, or 1."""
+        """The divisor of every feature where not all have a range: half the range, the declared scale, or 1."""
         scales = [column.scale or 1.0 for column in self.columns for _ in column.features]
         return [
             1.0 if fixed else scale if limits is None else (limits[1] - limits[0]) / 2
@@ -570,7 +570,7 @@ class Schema:
         return [(column.limits, fixed) for column in self.columns for fixed in column.one_hot]
 
     def confirmed(self) -> Self:
-        """Return the same schema, no longer a draft. Check every column first."""
+        """Return a schema with the same columns that is no draft. Check every column first."""
         return replace(self, draft=False)
 
     def check_confirmed(self) -> None:

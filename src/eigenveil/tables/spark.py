@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -192,6 +193,10 @@ class SparkSource(EngineSource):
         self.n_categorical: int = sum(rule.kind == "category" for rule in rules.values())
         self.columns_listed: bool = declared.listed is not None
 
+    @cached_property
+    def _unit_partitions(self) -> int:
+        return unit_partitions(self._frame)  # which may compute what Spark shuffles before
+
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all partitions of what `make` makes, computed by the executors."""
         layout, rules, told, by_unit = self._layout, self._rules, self._told, self.by_unit
@@ -213,7 +218,7 @@ class SparkSource(EngineSource):
             with no_warning_of_pandas():
                 frame = self._frame
                 if by_unit:  # without a number, Spark would be free to take partitions apart again
-                    frame = frame.repartition(unit_partitions(frame), KEY)
+                    frame = frame.repartition(self._unit_partitions, KEY)
                 parts = frame.mapInArrow(partition_part, _OUTCOMES)
                 if n_features > _FEW_FEATURES:
                     # Adaptive execution makes as many tasks as there are bytes for; then one adds up what these have.

@@ -118,7 +118,15 @@ class Statement:
 
     def moments(self, feature_names: Sequence[str]) -> SecondMoments:
         """Return the moments of all rows."""
-        found = [entry for row in sorted(self._answer()) for entry in row[1:]]
+        try:
+            answer: list[tuple[Any, ...]] = self.backend.raw_sql(self.sql()).fetchall()
+        except (EigenveilError, MemoryError):
+            raise
+        except Exception:  # whose text may quote a cell
+            raise EngineError(
+                "The database could not add up the rows; run the query without eigenveil to see why."
+            ) from None
+        found = [entry for row in sorted(answer) for entry in row[1:]]
         if found[0] == 0:  # whether there are rows may be private: sums of none are 0, where a database has no number
             found = [0] * len(found)
         if any(entry is None or isinstance(entry, float) or entry != int(entry) for entry in found):
@@ -144,18 +152,6 @@ class Statement:
         gram += np.tril(gram, -1).T
         width = d + (self.bound.constant is not None)
         return SecondMoments.from_sums(self.bound, n, gram[:width, :width], feature_names)
-
-    def _answer(self) -> list[tuple[Any, ...]]:
-        try:
-            cursor = self.backend.raw_sql(self.sql())
-            answer: list[tuple[Any, ...]] = cursor.fetchall()
-        except (EigenveilError, MemoryError):
-            raise
-        except Exception:  # whose text may quote a cell
-            raise EngineError(
-                "The database could not add up the rows; run the query without eigenveil to see why."
-            ) from None
-        return answer
 
     def sql(self) -> str:
         """Return the text of the query, in the dialect of the database."""

@@ -168,7 +168,7 @@ class TextFile(FileReader):
             return
         self._kept = None
         kept: list[Any] = []
-        room = self.kept_bytes
+        room = self.kept_bytes if 8 * len(columns) * (self.n_rows_hint or 0) <= self.kept_bytes else 0
         for block in self._parsed(columns):
             room -= block.nbytes
             if room < 0:
@@ -180,7 +180,7 @@ class TextFile(FileReader):
             self._kept = version, kept
 
     def _parsed(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Yield these columns of all rows, block by block, as PyArrow tables or matrices."""
+        """Yield some columns of all rows, block by block, as PyArrow tables or matrices."""
         raise NotImplementedError
 
     def _pieces(self) -> Iterator[bytes]:
@@ -370,7 +370,7 @@ def whole_rows(
 
 
 def _cut(lines: bytes, delimiter: str, keep_blank: bool) -> tuple[int, int | None]:
-    """Return where the last row ends that whole lines hold, and, where there is a quote, the number of rows."""
+    """Return the end of the last row that whole lines hold, and the number of rows where there is a quote."""
     if b'"' not in lines:
         return len(lines), None
     end = n_rows = 0
