@@ -164,10 +164,14 @@ class _Tridiagonal:
         return np.asarray(inner)
 
 
-def _with_signs(rows: FloatArray) -> FloatArray:
-    """Return the rows, each with the sign of the rule."""
+def row_signs(rows: FloatArray) -> FloatArray:
+    """Return, as a column, the signs that make the entry of largest magnitude in each row positive."""
     largest = rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)]
-    return rows * np.where(largest < 0, -1.0, 1.0)[:, None]
+    return np.where(largest < 0, -1.0, 1.0)[:, None]
+
+
+def _with_signs(rows: FloatArray) -> FloatArray:
+    return rows * row_signs(rows)
 
 
 def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[FloatArray, FloatArray]:
