@@ -205,8 +205,10 @@ class SpectrumView:
             sizes, noise = np.square(rows).sum(axis=1), mapped_noise(rows, through, beside, shared)
         n_rows = max(1, matrix.n_rows or 1)
         with_own = sizes * (facts.trace_with_count / facts.n_features * unit / n_rows)
-        noise = noise.with_miscount(values, facts.count_variance / n_rows**2, with_own)
-        return replace(noise, drift=self._drift(leading))
+        # An error of the number of rows divides variances by too large a number, and has covariances with the n_ii.
+        together = np.outer(values, with_own)
+        own = noise.own + np.outer(values, values) * (facts.count_variance / n_rows**2) - together - together.T
+        return replace(noise, own=own, drift=self._drift(leading))
 
     def _drift(self, rows: FloatArray | None) -> FloatArray:
         """Return the means of u'Nu for some directions: noise squared, of a mean that is subtracted, has one.
@@ -271,7 +273,10 @@ class SpectrumView:
             excess=0.0 if facts is None else facts.excess,
             exact=facts is not None and facts.gaussian and straight and facts.count_variance == 0,
         )
-        return found.unknown(self.total_variance) if matrix.of_signs and matrix.signs.saturated else found
+        if matrix.of_signs and matrix.signs.saturated:  # nothing is known but the total
+            ends = np.tile(np.array([0.0, self.total_variance]), (found.estimate.size, 1))
+            found = replace(found, interval=ends, total_interval=ends)
+        return found
 
     # Totals.
 
