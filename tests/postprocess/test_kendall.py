@@ -40,7 +40,7 @@ def test_correlations_of_elliptical_rows_in_any_units():
     assert (np.diag(model.correlation_) == 1).all()
     assert np.linalg.eigvalsh(model.correlation_).min() > -1e-12
     assert np.abs(np.corrcoef(rows.T) - truth).max() > 0  # heavy tails: Pearson's is there for comparison only
-    kendall = model.release_.matrix.kendall
+    kendall = model.release_.matrix.row_matrix
     assert np.allclose(np.sin(HALF_PI * kendall[np.triu_indices(5, 1)]), truth[np.triu_indices(5, 1)], atol=0.06)
     # Any increasing change of units changes no comparison, and so not a bit.
     other = PrivateCovariance(statistic="kendall", epsilon=2.0, random_state=1).fit(np.cbrt(rows))
@@ -163,7 +163,7 @@ def test_ties_and_constant_columns(delta):
     assert correlation[0, 2] > 0.9  # dividing by the released diagonal makes up for ties
     assert np.allclose(correlation[4], [0, 0, 0, 0, 1], atol=0.05)
     assert np.isfinite(correlation).all()
-    kendall = model.release_.matrix.kendall
+    kendall = model.release_.matrix.row_matrix
     signs = np.sign(rows[:10_000] - rows[10_000:20_000])
     weights = 5 / np.maximum(np.abs(signs).sum(axis=1), 3)  # those with more than three untied features count less
     assert np.diag(kendall) == pytest.approx(weights @ signs**2 / len(signs), abs=0.05)

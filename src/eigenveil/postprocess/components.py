@@ -477,7 +477,7 @@ def loading_errors(
     tied = (w > nearest).any(axis=1)
     others = np.zeros(k)  # for each of the rest, as large as their mean
     if rest is not None:
-        size = (error.total - float(along.sum())) / rest.count
+        size = (float(error.sizes.sum()) - float(along.sum())) / rest.count
         others = rest.mean_inverse_square(values[:k]) * (
             error.beside * along[:k] * size + sampled * kept[:k] * max(rest.mean, 0.0)
         )

@@ -120,11 +120,6 @@ class MatrixError:
         """The diagonal of G."""
         return np.asarray(self.own_traces + self.lever**2)
 
-    @property
-    def total(self) -> float:
-        """The trace of G."""
-        return float(self.sizes.sum())
-
     def traces_times(self, weights: FloatArray) -> FloatArray:
         """Return the traces times a vector."""
         return np.asarray(self.traces * weights if self.traces.ndim == 1 else self.traces @ weights)
@@ -539,7 +534,7 @@ def _signs(tau: FloatArray, signs: SignCorrelation, error: MatrixError, comparis
     roots = signs.roots.copy()
     roots[list(signs.undetermined)] = 1.0
     scaled = tau / np.outer(roots, roots)
-    of_ties = signs.kept * (error.beside * 2 + error.shared + error.extra) / roots**4
+    of_ties = signs.ties.kept * (error.beside * 2 + error.shared + error.extra) / roots**4
     noise = error.beside / np.outer(roots, roots) ** 2 + scaled**2 / 4 * (of_ties[:, None] + of_ties)
     sampling = sampling_variances(np.clip(scaled, -1.0, 1.0), comparisons, 1) * sampled
     return _Signs(scaled, roots, noise, sampling)
@@ -573,7 +568,7 @@ def largest_sign_error(
     kept[lost] = kept[:, lost] = False
 
     def largest(drawn: FloatArray, generator: np.random.Generator) -> float:
-        own = np.diag(drawn) * (np.sqrt(signs.kept) / found.roots**2)
+        own = np.diag(drawn) * (np.sqrt(signs.ties.kept) / found.roots**2)
         moved = drawn / np.outer(found.roots, found.roots) - found.scaled / 2 * (own[:, None] + own)
         moved += np.sqrt(found.sampling) * generator.standard_normal(tau.shape)
         return _largest_ratio(moved[kept], deviations[kept])

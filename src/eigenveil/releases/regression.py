@@ -458,9 +458,10 @@ def _estimates(question: _Question) -> tuple[FloatArray, float, float, float]:
         coef[inference.known] = inference.fit.coef * inference.ratio
         return coef, float(mean - coef @ release.mean[features]), inference.fit.r2, 0.0
     matrix, columns = release.matrix, [*features, target]
+    block = block_of(matrix.scaled_matrix, columns)
     fit = ridge_from_covariance(
-        block_of(matrix.scaled_matrix, columns),
-        matrix.shrunk_block(columns),
+        block,
+        matrix.shrunk(block, positions=columns),
         release.intervals.scaled_matrix_error(question.level).of(columns),
         excess=0.0 if matrix.noise_facts is None else matrix.noise_facts.excess,
         alpha=alpha,

@@ -215,14 +215,17 @@ class SpectrumView:
 
         Without any, for the features, each by itself.
         """
-        matrix = self.matrix
-        facts, about = matrix.noise_facts, matrix.mean_noise_map()
-        if facts is None or about is None or matrix.of_correlation:
+        matrix, facts = self.matrix, self.matrix.noise_facts
+        if facts is None or not self.origin.centred or matrix.of_correlation:
             return np.zeros(matrix.n_features if rows is None else len(rows))
+        # The error of the scaled mean is BNb, for noise N of the mechanism.
+        back = np.eye(matrix.n_features + 1) if matrix.inverse_map is None else matrix.inverse_map
+        B, b = back[:-1].copy(), back[-1] / self.origin.row_rule.constant_value
+        B[list(self.origin.without_range)] = 0.0
         divisors = np.ones(matrix.n_features) if matrix.divisors is None else matrix.divisors
-        directions = about[0] / divisors[:, None] if rows is None else (rows / divisors) @ about[0]
-        inner = (directions @ about[1]) ** 2
-        lengths = np.square(directions).sum(axis=1) * np.square(about[1]).sum()
+        directions = B / divisors[:, None] if rows is None else (rows / divisors) @ B
+        inner = (directions @ b) ** 2
+        lengths = np.square(directions).sum(axis=1) * np.square(b).sum()
         squares = facts.off_variance * (lengths + inner) + facts.shared_variance * inner
         return np.asarray(-(matrix.noise_unit**2) * squares)
 
