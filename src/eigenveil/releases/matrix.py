@@ -78,7 +78,7 @@ class MatrixView:
 
     Parameters
     ----------
-    integers, unit, origin
+    integers, unit, origin, drawn_by
         As of the release.
     """
 
@@ -86,8 +86,14 @@ class MatrixView:
     unit: Mapping[str, float]
     origin: Origin
 
-    def __init__(self, integers: Mapping[str, IntArray], unit: Mapping[str, float], origin: Origin) -> None:
-        self.integers, self.unit, self.origin = integers, unit, origin
+    def __init__(
+        self,
+        integers: Mapping[str, IntArray],
+        unit: Mapping[str, float],
+        origin: Origin,
+        drawn_by: Mechanism | None = None,
+    ) -> None:
+        self.integers, self.unit, self.origin, self._drawn_by = integers, unit, origin, drawn_by
         self._has_constant = origin.centred
 
     # The released values, and by which mechanism.
@@ -95,6 +101,8 @@ class MatrixView:
     @cached_property
     def mechanism(self) -> Mechanism | None:
         """The mechanism of the release; None if this version does not know it."""
+        if self._drawn_by is not None:
+            return self._drawn_by
         from ..mechanisms import mechanism_from
         from ..mechanisms.local import local_mechanism_from
 
