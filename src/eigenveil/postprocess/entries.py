@@ -334,7 +334,18 @@ def correlation_intervals(
     """
     found = _correlations(matrix, error)
     if found.hidden.any():
-        extremes = _extremes(found.middle, half_widths(found.middle, wider, sampled))
+        # The smallest and largest quotients that intervals of the covariance and of both variances allow.
+        reach = half_widths(found.middle, wider, sampled)
+        variances, deviations = np.diag(found.middle), np.diag(reach)
+        least = np.sqrt(np.maximum(variances - deviations, 0.0))
+        most = np.sqrt(np.maximum(variances + deviations, 0.0))
+        small, large = np.outer(least, least), np.outer(most, most)
+        extremes = _about(found.middle, reach)
+        for place, sign in enumerate((-1.0, 1.0)):
+            end = extremes[..., place]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                end /= np.where(sign * end > 0, small, large)
+            end[(small <= 0) | np.isnan(end)] = sign
     if found.hidden.all():
         ends = extremes
     else:
@@ -446,21 +457,6 @@ def _correlation_variances(r: FloatArray, error: MatrixError) -> FloatArray:
         )
         found += error._of_count(counted, traces)
     return np.asarray(np.maximum(found, 0.0, out=found))
-
-
-def _extremes(middle: FloatArray, reach: FloatArray) -> FloatArray:
-    """Return the smallest and largest quotients that intervals of the covariance and of both variances allow."""
-    variances, deviations = np.diag(middle), np.diag(reach)
-    least = np.sqrt(np.maximum(variances - deviations, 0.0))
-    most = np.sqrt(np.maximum(variances + deviations, 0.0))
-    small, large = np.outer(least, least), np.outer(most, most)
-    ends, nothing = _about(middle, reach), small <= 0
-    for place, sign in enumerate((-1.0, 1.0)):
-        end = ends[..., place]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            end /= np.where(sign * end > 0, small, large)
-        end[nothing | np.isnan(end)] = sign
-    return ends
 
 
 def plain_error(d: int, beside: float, *, level: float) -> MatrixError:
