@@ -93,7 +93,17 @@ def sample_table(
     if not places:
         names = release.feature_names or [f"x{position}" for position in range(release.n_features)]
         return {str(name): rows[:, position].tolist() for position, name in enumerate(names)}
-    return {column.name: _decoded(rows[:, positions], column) for column, positions in places}
+    found: dict[str, list[Any]] = {}
+    for column, positions in places:
+        values = rows[:, positions]
+        if column.kind == "category":
+            labels: list[Any] = [*column.categories, *([None] if column.has_indicator else []), None]
+            found[column.name] = [labels[int(row.argmax())] if row.any() else None for row in values]
+        else:
+            missing = values[:, -1] == 1 if column.has_indicator else np.zeros(len(values), bool)
+            cells = zip(values[:, 0], missing, strict=True)
+            found[column.name] = [None if gone else _cell(float(one), column) for one, gone in cells]
+    return found
 
 
 def _declared_places(release: "Release") -> list[tuple[Column, list[int]]]:
@@ -106,15 +116,6 @@ def _declared_places(release: "Release") -> list[tuple[Column, list[int]]]:
         (column, list(range(int(end) - len(column.features), int(end))))
         for column, end in zip(schema.used, ends, strict=True)
     ]
-
-
-def _decoded(values: FloatArray, column: Column) -> list[Any]:
-    """Return the features of one column as the cells that they encode."""
-    if column.kind == "category":
-        labels: list[Any] = [*column.categories, *([None] if column.has_indicator else []), None]
-        return [labels[int(row.argmax())] if row.any() else None for row in values]
-    missing = values[:, -1] == 1 if column.has_indicator else np.zeros(len(values), bool)
-    return [None if gone else _cell(float(one), column) for one, gone in zip(values[:, 0], missing, strict=True)]
 
 
 def _cell(value: float, column: Column) -> Any:
