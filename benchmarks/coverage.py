@@ -130,7 +130,7 @@ def real_cells(name: str, epsilons: list[float], repeats: int) -> Iterator[dict]
     X = load(name, 20_000)
     d, width = X.shape[1], np.ptp(X, axis=0)
     bounds = X.min(axis=0) - width / 10, X.max(axis=0) + width / 10
-    tau = PrivateCovariance(statistic="kendall", mechanism="none", random_state=0).fit(X).release_.matrix.kendall
+    tau = PrivateCovariance(statistic="kendall", mechanism="none", random_state=0).fit(X).release_.matrix.row_matrix
     signs = np.sin(np.pi / 2 * tau / np.sqrt(np.outer(np.diag(tau), np.diag(tau))))
     makers = {
         "covariance, public ranges": lambda **o: PrivateCovariance(bounds=bounds, delta=DELTA, **o),

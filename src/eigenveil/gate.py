@@ -286,8 +286,7 @@ def draw(
         ledger_entry=payment.entry,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    made = Release(integers, {name: units[name] for name in integers}, payment.guarantee, origin)
-    vars(made.matrix)["mechanism"] = mechanism  # which a file would make again from the origin
+    made = Release(integers, {name: units[name] for name in integers}, payment.guarantee, origin, drawn_by=mechanism)
     if any(max(value.max(), -value.min()) >= FARTHEST for value in made.integers.values()):
         warn_caller(
             "A sum is beyond the integers that a release holds and was cut off; use fewer bits in the RowBound.",

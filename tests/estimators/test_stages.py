@@ -225,7 +225,7 @@ def test_a_mapped_release_is_mapped_back_and_so_is_its_noise(releases):
     assert 0.7 < ratio.min() < ratio.max() < 1.3
     spread = release.matrix.noise_draw(generator, 200)[:, *upper]
     assert np.sqrt(np.mean(spread**2)) == pytest.approx(release.noise_sd, rel=0.1)
-    assert release.spectrum._edge_level is None
+    assert release.matrix.noise_is_mapped
 
 
 def test_a_release_without_a_map_is_that_of_one_stage_in_all_but_its_unit():
@@ -236,7 +236,7 @@ def test_a_release_without_a_map_is_that_of_one_stage_in_all_but_its_unit():
     assert two.unit["matrix"] == one.unit["matrix"] / weighed
     assert two.noise_sd == pytest.approx(one.noise_sd, rel=1e-9)
     assert two.origin.parameters == one.origin.parameters
-    assert two.spectrum._edge_level is not None
+    assert not two.matrix.noise_is_mapped
 
 
 def test_the_report_and_the_command_tell_the_stages(releases):

@@ -14,7 +14,6 @@ from eigenveil.errors import InvalidParameterError, NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.metrics import captured_variance
 from eigenveil.moments.comparisons import NeighbourDifferences, most_untied
-from eigenveil.moments.row_rule import RowRule
 from eigenveil.postprocess import shrink
 from eigenveil.postprocess.correlations import correlation_from_signs, mean_cosine, untied_shares
 from eigenveil.report import render_report
@@ -41,7 +40,7 @@ def test_correlations_of_elliptical_rows_in_any_units():
     assert (np.diag(model.correlation_) == 1).all()
     assert np.linalg.eigvalsh(model.correlation_).min() > -1e-12
     assert np.abs(np.corrcoef(rows.T) - truth).max() > 0  # heavy tails: Pearson's is there for comparison only
-    kendall = model.release_.matrix.kendall
+    kendall = model.release_.matrix.row_matrix
     assert np.allclose(np.sin(HALF_PI * kendall[np.triu_indices(5, 1)]), truth[np.triu_indices(5, 1)], atol=0.06)
     # Any increasing change of units changes no comparison, and so not a bit.
     other = PrivateCovariance(statistic="kendall", epsilon=2.0, random_state=1).fit(np.cbrt(rows))
@@ -164,7 +163,7 @@ def test_ties_and_constant_columns(delta):
     assert correlation[0, 2] > 0.9  # dividing by the released diagonal makes up for ties
     assert np.allclose(correlation[4], [0, 0, 0, 0, 1], atol=0.05)
     assert np.isfinite(correlation).all()
-    kendall = model.release_.matrix.kendall
+    kendall = model.release_.matrix.row_matrix
     signs = np.sign(rows[:10_000] - rows[10_000:20_000])
     weights = 5 / np.maximum(np.abs(signs).sum(axis=1), 3)  # those with more than three untied features count less
     assert np.diag(kendall) == pytest.approx(weights @ signs**2 / len(signs), abs=0.05)
@@ -216,17 +215,6 @@ def test_shares_are_estimated_together(spread):
         assert np.sqrt(np.mean(errors)) * gain < np.sqrt(np.mean(alone)) * 1.02, shares
 
 
-def test_the_weight_of_a_feature():
-    """One over the root of its share where that is certain, and little where the share may be 0."""
-    certain = untied_shares(np.array([1.0, 0.25, 0.0]), 0.0)
-    assert certain.weights.tolist() == [1.0, 2.0, 0.0]
-    uncertain = untied_shares(np.repeat([1.0, 0.25, 0.0], 10), 0.1)
-    assert uncertain.weights[0] == pytest.approx(1.0, abs=0.02)
-    assert 1.2 < uncertain.weights[10] < 2.0
-    assert uncertain.weights[20] < 0.8
-    assert uncertain.undetermined.tolist() == [False] * 10 + [True] * 20
-
-
 def test_shares_may_be_larger_than_one_where_comparisons_are_shortened():
     """Features without ties beside others with many; the mean is 1 at most all the same."""
     certain = untied_shares(np.array([3.0, 0.5, 0.5, 0.0]), 0.0, 4.0)
@@ -254,16 +242,6 @@ def test_rare_events_lose_several_times_less_where_comparisons_are_shortened():
     assert 0 < losses[0] * 2 < losses[1]
 
 
-def test_releases_tell_by_how_much_comparisons_were_shortened(tmp_path):
-    rows, _ = correlated(500)
-    drawn = PrivatePCA(2, statistic="kendall", epsilon=20.0).fit(rows).release_
-    loaded = load_release(drawn.save(tmp_path / "signs.npz"))
-    assert loaded.origin.row_rule.most_untied == most_untied(5) == 3
-    assert np.array_equal(loaded.correlation, drawn.correlation)
-    older = {name: value for name, value in drawn.origin.row_rule.to_dict().items() if name != "most_untied"}
-    assert RowRule(**older).largest_share == 1
-
-
 def test_pure_noise_is_reported():
     """In all fits but one of 20, on average; fewer than 12 of 20 would warn by chance once in 10^7 runs."""
     rng, warned = np.random.default_rng(6), 0
@@ -275,14 +253,6 @@ def test_pure_noise_is_reported():
             )
         warned += any("No component is" in str(one.message) for one in caught)
     assert warned >= 12
-
-
-@pytest.mark.parametrize("d", [1, 2])
-def test_few_features(d):
-    rows = np.random.default_rng(7).normal(size=(2000, 1)) + np.random.default_rng(8).normal(size=(2000, d)) * 0.1
-    model = PrivatePCA(1, statistic="kendall", epsilon=5.0).fit(rows)
-    assert model.correlation_.shape == (d, d)
-    assert model.explained_variance_[0] == pytest.approx(d, abs=0.1)
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")

@@ -96,15 +96,6 @@ def test_an_eigensystem_is_what_numpy_finds_however_much_of_it_is_asked_for(name
     assert not np.allclose(system.combined(along[::-1, 0]), columns[:, 0])  # the control: in another order
 
 
-def test_few_directions_of_a_middle_width_take_no_decomposition_of_all(monkeypatch):
-    system = spectrum.Eigensystem(np.diag(np.arange(300.0)))
-    monkeypatch.setattr(spectrum._Tridiagonal, "_vectors", property(lambda self: pytest.fail("all eigenvectors")))
-    assert system.rows(20).shape == (20, 300)
-    assert not system.is_whole
-    with pytest.raises(pytest.fail.Exception, match="all eigenvectors"):
-        system.rows(100)
-
-
 @pytest.mark.parametrize("sd", [1e-4, 0.05, 0.3])
 def test_regressions_are_the_same_whether_all_eigenvectors_are_computed_or_few(monkeypatch, sd):
     generator = np.random.default_rng(6)

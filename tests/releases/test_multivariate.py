@@ -266,13 +266,6 @@ def test_a_fitted_pca_of_scikit_learn_projects_alike(correlation):
     assert pca.get_covariance().shape == (4, 4)
 
 
-def test_a_subspace_becomes_a_pca_without_variances():
-    release = PrivatePCA(2, mechanism="random_projection", norm_bound=8.0, center=False).fit(IRIS.data).release_
-    fitted = release.to_sklearn()
-    np.testing.assert_allclose(fitted.transform(IRIS.data), release.transform(IRIS.data), atol=1e-9)
-    assert np.isnan(fitted.explained_variance_).all()
-
-
 def test_json_holds_every_integer(tmp_path):
     release = exact()
     content = json.loads(release.to_json())

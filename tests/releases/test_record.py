@@ -67,7 +67,8 @@ def test_a_pickle_is_the_release_and_nothing_that_was_computed_from_it(release):
     again = pickle.loads(pickle.dumps(release))
     assert again.origin == release.origin
     assert np.array_equal(again.integers["matrix"], release.integers["matrix"])
-    assert set(vars(again)) == {"integers", "unit", "guarantee", "origin"}
+    kept = {name for name, value in vars(again).items() if value is not None}
+    assert kept == {"integers", "unit", "guarantee", "origin"}
 
 
 @pytest.mark.heavy

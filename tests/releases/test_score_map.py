@@ -16,7 +16,6 @@ from eigenveil.moments.counts import ScoreCounts
 from eigenveil.moments.units import Blocks
 from eigenveil.releases.file import archive_bytes, header_of, members_of
 from eigenveil.releases.score_map import ScoreGrid, projected_counts
-from eigenveil.report import plots
 from eigenveil.tables.schema import Column
 from helpers import invoked, refused
 
@@ -268,20 +267,6 @@ def test_more_rows_and_more_budget_give_more_cells(release):
     assert cells == sorted(cells)
     assert cells[0] < cells[-1]
     assert count_mechanism(1.0, 1e-6, Adjacency.REPLACE_ONE).kind == "laplace"
-
-
-def test_a_picture_tells_the_noise(release):
-    pytest.importorskip("matplotlib", reason="plots are an extra")
-    figure = plots.score_map(score_map(rows_of(), release, epsilon=1.0))
-    labels = [axes.get_ylabel() for axes in figure.axes] + [axes.get_xlabel() for axes in figure.axes]
-    assert "score on component 2" in labels
-    assert any("standard deviation 2.8" in label for label in labels)
-    frame = people()
-    grouped = PrivatePCA(2, epsilon=50.0, schema=SCHEMA).fit(frame).release_
-    cloud = score_map(frame, grouped, epsilon=1.0, groups="sex")
-    assert [axes.get_title() for axes in plots.score_map(cloud).axes][:2] == ["sex=F", "sex=M"]
-    assert "&lt;" not in cloud._repr_html_()
-    assert "sex=F" in cloud._repr_html_()
 
 
 def test_the_command_line(tmp_path, monkeypatch):

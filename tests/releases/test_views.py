@@ -37,26 +37,19 @@ RANGES = ([-5.0, -1.0, -6.0, 0.0], [25.0, 1.0, 2.0, 1.0])
 SIZES = Schema(tuple(Column(name, scale=size) for name, size in zip(NAMES, (3.0, 0.2, 1.0, 0.05), strict=True)))
 MODELS = {
     "pca": PrivatePCA(2, epsilon=5.0, norm_bound=20.0),
-    "pca of a share": PrivatePCA(0.9, epsilon=5.0, norm_bound=20.0),
-    "pca, all": PrivatePCA(epsilon=5.0, delta=1e-6, norm_bound=20.0),
     "centred pca, ranges": PrivatePCA(2, epsilon=5.0, bounds=RANGES, center=True),
     "scaled pairs": PrivatePCA(2, epsilon=5.0, statistic="spatial_sign", schema=SIZES),
     "sampled": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False, mechanism="eigenvector_sampling"),
     "subspace": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False, mechanism="random_projection"),
     "one direction": PrivatePCA(1, epsilon=5.0, norm_bound=20.0, center=False, mechanism="ppca"),
     "add or remove": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, adjacency="add_or_remove_one"),
-    "about the origin": PrivatePCA(2, epsilon=5.0, norm_bound=20.0, center=False),
-    "private bound": PrivatePCA(2, epsilon=5.0, statistic="clipped"),
     "correlations, ranges": PrivatePCA(2, epsilon=5.0, bounds=RANGES, standardize=True),
     "correlations, mean first": PrivatePCA(
         2, epsilon=5.0, delta=1e-6, bounds=RANGES, standardize=True, mechanism="gaussian"
     ),
-    "correlations, add or remove": PrivatePCA(2, bounds=RANGES, standardize=True, adjacency="add_or_remove_one"),
     "sparse correlations": PrivateSparsePCA(1, epsilon=5.0, bounds=RANGES, standardize=True, penalty=0.01),
-    "covariance of correlations": PrivateCovariance(epsilon=5.0, bounds=RANGES, standardize=True),
     "sparse": PrivateSparsePCA(1, epsilon=5.0, bounds=RANGES, center=True, penalty=0.01, max_iter=300),
     "covariance": PrivateCovariance(epsilon=5.0, bounds=RANGES, center=True),
-    "sampled covariance": PrivateCovariance(epsilon=5.0, bounds=RANGES, center=True, mechanism="eigenvector_sampling"),
     "ridge": PrivateRidge(target=0, epsilon=5.0, bounds=RANGES, fit_intercept=True),
 }
 ALSO = {
@@ -123,15 +116,6 @@ def test_a_centred_release_is_about_the_mean_whatever_the_mechanism(mechanism):
     assert np.allclose(model.release_.mean, X.mean(axis=0), atol=0.01)
 
 
-def test_a_centred_file_holds_a_matrix_of_the_features(tmp_path):
-    """Version 0.1 gave (d + 1) x (d + 1) where its documentation said d x d."""
-    path = PrivateCovariance(epsilon=5.0, norm_bound=4.0, center=True).fit(table()).release_.save(tmp_path / "c.npz")
-    loaded = load_release(path)
-    assert loaded.covariance.shape == loaded.correlation.shape == (4, 4)
-    assert loaded.components.shape == (4, 4)
-    assert loaded.integers["matrix"].shape == (5, 5)
-
-
 def test_a_regression_is_in_the_units_of_the_features():
     """Version 0.1 left out the scale: 0.67 and 0.33 for 2 and 0.01."""
     rng = np.random.default_rng(0)
@@ -180,33 +164,6 @@ def test_moments_made_of_pairs_cannot_be_relabelled(tmp_path):
     assert model.n_samples_ == 1001
 
 
-@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_one_mechanism_one_decomposition_one_release_a_fit(monkeypatch):
-    from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
-    from eigenveil.releases import matrix
-    from eigenveil.releases.record import Release
-
-    seen = {"mechanism": 0, "decomposition": 0, "release": 0}
-
-    def counted(name, function):
-        def run(*arguments, **options):
-            seen[name] += 1
-            return function(*arguments, **options)
-
-        return run
-
-    monkeypatch.setattr(MatrixLaplace, "__init__", counted("mechanism", MatrixLaplace.__init__))
-    monkeypatch.setattr(Release, "__post_init__", counted("release", Release.__post_init__))
-    monkeypatch.setattr(matrix, "Eigensystem", counted("decomposition", matrix.Eigensystem))
-    model = PrivatePCA(2, norm_bound=20.0, center=False)
-    plan = model.plan(4)
-    model.fit(table(300), plan=plan)
-    assert model.explained_variance_ is not None
-    assert model.covariance_ is not None
-    assert seen.pop("mechanism") <= 1  # none, where a fit before was of the same public parameters
-    assert seen == {"decomposition": 1, "release": 1}
-
-
 def test_swamped_components_warn_at_the_line_that_asked(tmp_path):
     mechanism = MECHANISMS["matrix_laplace"](epsilon=0.01, n_features=4)
     drawn = release(mechanism, SecondMoments(RowBound(20.0), 4).update(table(50)), generator=seeded_generator(0))
@@ -252,25 +209,3 @@ def test_golden_files(name):
             assert np.allclose(read[word], wanted, rtol=1e-6, atol=2e-6), word
         else:
             assert read[word] == wanted, word
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"norm_bound": 25.0}, {"bounds": (-4, 5)}, {"norm_bound": 25.0, "adjacency": "add_or_remove_one"}],
-    ids=["norm", "bounds", "count"],
-)
-@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_variances_about_a_mean_take_few_eigenvectors_and_are_those_from_all(options, tmp_path):
-    rows = 0.5 + np.random.default_rng(0).standard_normal((2_000, 300)) * np.arange(1, 301) ** -0.5
-    release = PrivatePCA(3, epsilon=2.0, random_state=0, **options).fit(rows).release_
-    spectrum = load_release(release.save(tmp_path / "fresh.npz")).spectrum  # which the fit has not warned of
-    found = spectrum.variances_by_distribution(3)
-    system, count = spectrum.matrix.system, found.estimate.size
-    assert count < 300
-    assert "_whole" not in vars(system)
-    noise = spectrum._noise_along(system.rows(count), None, system.values[:count])
-    from_all = spectrum._noise_along(system.rows()[:count], system.rows()[count:], system.values[:count])
-    off = ~np.eye(count, 300, dtype=bool)
-    assert np.ptp(from_all.cross[off]) > 1e-3 * from_all.cross.max()  # there is a mean
-    np.testing.assert_allclose(noise.cross[off], from_all.cross[off], rtol=1e-9)
-    np.testing.assert_allclose(noise.own, from_all.own, rtol=1e-9, atol=1e-9 * from_all.own.max())

@@ -47,21 +47,6 @@ class ComponentNoise:
     drift: FloatArray
     draws: int | None = None
 
-    def with_miscount(self, values: FloatArray, variance: float, with_own: FloatArray) -> "ComponentNoise":
-        """Return the moments with what an error of the number of rows adds.
-
-        Parameters
-        ----------
-        values : ndarray of shape (k,)
-            The variances that are divided by too large a number.
-        variance : float
-            Of the relative error of that number.
-        with_own : ndarray of shape (k,)
-            Its covariances with the n_ii.
-        """
-        together = np.outer(values, with_own)
-        return replace(self, own=self.own + np.outer(values, values) * variance - together - together.T)
-
 
 def isotropic_noise(k: int, m: int, off_variance: float, shared_variance: float) -> ComponentNoise:
     """Return the moments of noise with the same distribution in every basis.
@@ -221,11 +206,6 @@ class ComponentVariances:
             interval=holding(self.interval, estimate, SIZE),
             total_interval=holding(self.total_interval, totals, SIZE),
         )
-
-    def unknown(self, total: float) -> "ComponentVariances":
-        """Return variances with the widest intervals: from 0 to the total."""
-        ends = np.tile(np.array([0.0, total]), (self.estimate.size, 1))
-        return replace(self, interval=ends, total_interval=ends)
 
     def first(self, k: int) -> "ComponentVariances":
         """Return the variances along the first k directions alone."""
@@ -497,7 +477,7 @@ def loading_errors(
     tied = (w > nearest).any(axis=1)
     others = np.zeros(k)  # for each of the rest, as large as their mean
     if rest is not None:
-        size = (error.total - float(along.sum())) / rest.count
+        size = (float(error.sizes.sum()) - float(along.sum())) / rest.count
         others = rest.mean_inverse_square(values[:k]) * (
             error.beside * along[:k] * size + sampled * kept[:k] * max(rest.mean, 0.0)
         )

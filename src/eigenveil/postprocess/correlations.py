@@ -63,11 +63,6 @@ class SignCorrelation:
         """Square roots of the estimated shares of untied comparisons."""
         return np.sqrt(self.ties.shares)
 
-    @property
-    def kept(self) -> float:
-        """The factor from an error of the released diagonal to an error of a share."""
-        return self.ties.kept
-
     @cached_property
     def noise_ratio(self) -> FloatArray:
         """The factor from noise of the Kendall matrix to noise of `matrix`, entry by entry."""

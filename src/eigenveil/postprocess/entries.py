@@ -120,11 +120,6 @@ class MatrixError:
         """The diagonal of G."""
         return np.asarray(self.own_traces + self.lever**2)
 
-    @property
-    def total(self) -> float:
-        """The trace of G."""
-        return float(self.sizes.sum())
-
     def traces_times(self, weights: FloatArray) -> FloatArray:
         """Return the traces times a vector."""
         return np.asarray(self.traces * weights if self.traces.ndim == 1 else self.traces @ weights)
@@ -339,7 +334,18 @@ def correlation_intervals(
     """
     found = _correlations(matrix, error)
     if found.hidden.any():
-        extremes = _extremes(found.middle, half_widths(found.middle, wider, sampled))
+        # The smallest and largest quotients that intervals of the covariance and of both variances allow.
+        reach = half_widths(found.middle, wider, sampled)
+        variances, deviations = np.diag(found.middle), np.diag(reach)
+        least = np.sqrt(np.maximum(variances - deviations, 0.0))
+        most = np.sqrt(np.maximum(variances + deviations, 0.0))
+        small, large = np.outer(least, least), np.outer(most, most)
+        extremes = _about(found.middle, reach)
+        for place, sign in enumerate((-1.0, 1.0)):
+            end = extremes[..., place]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                end /= np.where(sign * end > 0, small, large)
+            end[(small <= 0) | np.isnan(end)] = sign
     if found.hidden.all():
         ends = extremes
     else:
@@ -453,21 +459,6 @@ def _correlation_variances(r: FloatArray, error: MatrixError) -> FloatArray:
     return np.asarray(np.maximum(found, 0.0, out=found))
 
 
-def _extremes(middle: FloatArray, reach: FloatArray) -> FloatArray:
-    """Return the smallest and largest quotients that intervals of the covariance and of both variances allow."""
-    variances, deviations = np.diag(middle), np.diag(reach)
-    least = np.sqrt(np.maximum(variances - deviations, 0.0))
-    most = np.sqrt(np.maximum(variances + deviations, 0.0))
-    small, large = np.outer(least, least), np.outer(most, most)
-    ends, nothing = _about(middle, reach), small <= 0
-    for place, sign in enumerate((-1.0, 1.0)):
-        end = ends[..., place]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            end /= np.where(sign * end > 0, small, large)
-        end[nothing | np.isnan(end)] = sign
-    return ends
-
-
 def plain_error(d: int, beside: float, *, level: float) -> MatrixError:
     """Return the error of a matrix plus symmetric Gaussian noise of variance `beside`, twice that on the diagonal."""
     normal = float(ndtri((1 + level) / 2))
@@ -539,7 +530,7 @@ def _signs(tau: FloatArray, signs: SignCorrelation, error: MatrixError, comparis
     roots = signs.roots.copy()
     roots[list(signs.undetermined)] = 1.0
     scaled = tau / np.outer(roots, roots)
-    of_ties = signs.kept * (error.beside * 2 + error.shared + error.extra) / roots**4
+    of_ties = signs.ties.kept * (error.beside * 2 + error.shared + error.extra) / roots**4
     noise = error.beside / np.outer(roots, roots) ** 2 + scaled**2 / 4 * (of_ties[:, None] + of_ties)
     sampling = sampling_variances(np.clip(scaled, -1.0, 1.0), comparisons, 1) * sampled
     return _Signs(scaled, roots, noise, sampling)
@@ -573,7 +564,7 @@ def largest_sign_error(
     kept[lost] = kept[:, lost] = False
 
     def largest(drawn: FloatArray, generator: np.random.Generator) -> float:
-        own = np.diag(drawn) * (np.sqrt(signs.kept) / found.roots**2)
+        own = np.diag(drawn) * (np.sqrt(signs.ties.kept) / found.roots**2)
         moved = drawn / np.outer(found.roots, found.roots) - found.scaled / 2 * (own[:, None] + own)
         moved += np.sqrt(found.sampling) * generator.standard_normal(tau.shape)
         return _largest_ratio(moved[kept], deviations[kept])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidParameterError, integer_between, positive_number
 from ..numerics import FloatArray
 from .shrinkage import released_matrix
-from .spectrum import sorted_eigh
+from .spectrum import row_signs, sorted_eigh
 
 # From this size on, Lanczos for the few eigenvalues that matter beats the full solver.
 PARTIAL_FROM = 400
@@ -244,9 +244,8 @@ def _leading(S: FloatArray, Y: FloatArray, X: FloatArray, k: int) -> FloatArray:
     block = np.ix_(support, support)
     basis = sorted_eigh(Y[block], k)[1]
     rows = sorted_eigh(basis @ S[block] @ basis.T)[1] @ basis
-    largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
     components = np.zeros((k, S.shape[0]))
-    components[:, support] = rows * np.where(largest < 0, -1.0, 1.0)
+    components[:, support] = rows * row_signs(rows)
     return components
 
 

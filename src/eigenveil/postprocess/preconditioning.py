@@ -43,11 +43,6 @@ class PilotSpectrum:
     edge: float
     n_visible: int
 
-    def mapped_by(self, factors: FloatArray) -> FloatArray:
-        """Return the symmetric matrix with the eigenvectors of the release, and these eigenvalues."""
-        directions = sorted_eigh(self.matrix)[1]
-        return np.asarray((directions.T * factors) @ directions)
-
 
 @dataclass(frozen=True, eq=False)
 class Preconditioner:
@@ -177,4 +172,5 @@ def best_preconditioner(
     if not candidates:
         return None
     relative_loss, power, squared_reach, factors = min(candidates, key=operator.itemgetter(0))
-    return Preconditioner(power, pilot.mapped_by(factors), squared_reach, relative_loss)
+    directions = sorted_eigh(pilot.matrix)[1]
+    return Preconditioner(power, np.asarray((directions.T * factors) @ directions), squared_reach, relative_loss)

@@ -86,8 +86,13 @@ def ridge_from_covariance(
     """
     p = len(matrix) - 1
     if alpha is None:
+        # The edge of noise that is the same in every basis, which for small blocks is too far out, times how much
+        # farther the noise reaches after its map: passed once in 20 times.
+        share, sizes = excess * p / (p + 1), error.product_sizes(p)
+        edge = math.sqrt(error.beside) * edge_quantile(p, 1.0, share) / (1 + (0.4 + 0.8 * share) / p)
+        edge *= float(sizes[0]) if p == 1 else mapped_reach(sizes) / (2 * math.sqrt(p - 1))
         # `shrink` goes (d - 1)/d of the way: what it leaves of the noise keeps its minimax weight.
-        alpha = (EDGE_SHARE + (1 - EDGE_SHARE) / p) * _feature_edge(error, p, excess)
+        alpha = (EDGE_SHARE + (1 - EDGE_SHARE) / p) * edge
         alpha = max(alpha, _NO_NOISE * float(np.abs(matrix).max()), _NO_NOISE**2)
     alpha = positive_number("alpha", alpha)
     ridge = _Ridge(moment, alpha)
@@ -152,18 +157,6 @@ class _Ridge:
         found += 2 * float((weights * self._column) @ self._along(traces[:, None])[:, 0])
         found += self.residual_moment * self._corner**2 * float(coef @ traces)
         return max(0.0, found) + float(self.fits(error.lever[:, None])[0, 0])
-
-
-def _feature_edge(error: MatrixError, p: int, excess: float) -> float:
-    """Return an approximate 95 % bound on the largest eigenvalue of the noise of the features.
-
-    The edge of noise that is the same in every basis, which for small blocks is too far out, times how much farther
-    the noise reaches after its map.
-    """
-    share = excess * p / (p + 1)
-    edge = math.sqrt(error.beside) * edge_quantile(p, 1.0, share) / (1 + (0.4 + 0.8 * share) / p)
-    sizes = error.product_sizes(p)
-    return edge * (float(sizes[0]) if p == 1 else mapped_reach(sizes) / (2 * math.sqrt(p - 1)))
 
 
 def shrunk_mean(mean: FloatArray, sd: float) -> FloatArray:

@@ -192,7 +192,11 @@ def shrink_by_simulation(
     total = _kept_total(values, keep_trace)
     positive, step = _nonnegative(values, total), max(0.0, (values.size - 2) / values.size)
     with one_blas_thread():
-        noise, estimate = _mirrored_draws(noise_draws, rows), positive
+        most = _WORK // rows.shape[0]
+        pairs = max(1, min(most, max(most // 2, _ENOUGH_PAIRS), _MOST_PAIRS))
+        halves = rows @ noise_draws(np.random.default_rng(SIMULATION_SEED), pairs) @ rows.T
+        # Mirror images remove the first-order error of the simulation, which few draws would not average out.
+        noise, estimate = np.concatenate([halves, -halves]), positive
         for _ in range(_STEPS):
             simulated = np.linalg.eigvalsh(noise + np.diag(estimate))[:, ::-1].mean(axis=0)
             estimate = decreasing(estimate + values - simulated, total)
@@ -220,27 +224,13 @@ def compose(values: FloatArray, rows: FloatArray) -> FloatArray:
         return np.asarray(roots @ roots.T)  # half of the work of other products, and symmetric to the last bit
 
 
-def _mirrored_draws(noise_draws: NoiseDraws, rows: FloatArray) -> FloatArray:
-    """Return draws of the noise in the released eigenbasis, each with its mirror image.
-
-    The mirror image removes the first-order error of the simulation, which few draws would not average out.
-    """
-    generator = np.random.default_rng(SIMULATION_SEED)
-    most = _WORK // rows.shape[0]
-    pairs = max(1, min(most, max(most // 2, _ENOUGH_PAIRS), _MOST_PAIRS))
-    halves = rows @ noise_draws(generator, pairs) @ rows.T
-    return np.concatenate([halves, -halves])
-
-
 def decreasing(values: FloatArray, total: float | None = None) -> FloatArray:
-    """Return the nearest sorted nonnegative sequence, of this sum where one is given."""
-    if (values[1:] > values[:-1]).any():
-        values = _pooled(values)
-    return _nonnegative(values, total)
+    """Return the nearest sorted nonnegative sequence, of this sum where one is given.
 
-
-def _pooled(values: FloatArray) -> FloatArray:
-    """Return the nearest decreasing sequence: neighbours that rise get their mean (pool adjacent violators)."""
+    Neighbours that rise get their mean (pool adjacent violators).
+    """
+    if not (values[1:] > values[:-1]).any():
+        return _nonnegative(values, total)
     means, sizes = list[float](), list[int]()
     for value in values.tolist()[::-1]:
         mean, size = value, 1
@@ -250,7 +240,7 @@ def _pooled(values: FloatArray) -> FloatArray:
             size += before
         means.append(mean)
         sizes.append(size)
-    return np.repeat(means, sizes)[::-1]
+    return _nonnegative(np.repeat(means, sizes)[::-1], total)
 
 
 def _kept_total(values: FloatArray, keep_trace: bool) -> float | None:

@@ -95,8 +95,16 @@ class Eigensystem:
         d = len(self._matrix)
         if d < _WIDE or count > d // 50 or self.is_whole:
             return self.values[:count], self.rows(count)
-        values, vectors = _lanczos(self._matrix, count)
-        return values[::-1].copy(), _with_signs(vectors.T[::-1])
+        # To the last bits, without d^3 work.
+        from scipy.sparse.linalg import ArpackError, eigsh  # which take long to load
+
+        options = {"which": "LA", "v0": _random_vector(d), "ncv": max(4 * count, 80), "maxiter": _RESTARTS}
+        try:
+            values, vectors = eigsh(self._matrix, count, **options)
+        except ArpackError:  # as for the zero matrix; a release that was paid for must not be lost
+            values, vectors = scipy.linalg.eigh(self._matrix, subset_by_index=(d - count, d - 1))
+        order = values.argsort()
+        return values[order][::-1].copy(), _with_signs(vectors[:, order].T[::-1])
 
     def coordinates(self, columns: FloatArray) -> FloatArray:
         """Return the products of all eigenvectors, each of either sign, with columns."""
@@ -164,10 +172,14 @@ class _Tridiagonal:
         return np.asarray(inner)
 
 
-def _with_signs(rows: FloatArray) -> FloatArray:
-    """Return the rows, each with the sign of the rule."""
+def row_signs(rows: FloatArray) -> FloatArray:
+    """Return, as a column, the signs that make the entry of largest magnitude in each row positive."""
     largest = rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)]
-    return rows * np.where(largest < 0, -1.0, 1.0)[:, None]
+    return np.where(largest < 0, -1.0, 1.0)[:, None]
+
+
+def _with_signs(rows: FloatArray) -> FloatArray:
+    return rows * row_signs(rows)
 
 
 def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[FloatArray, FloatArray]:
@@ -183,20 +195,6 @@ def sorted_eigh(matrix: FloatArray, n_components: int | None = None) -> tuple[Fl
            [0., 0., 1.]]))
     """
     return Eigensystem(matrix).leading(len(matrix) if n_components is None else n_components)
-
-
-def _lanczos(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the k largest eigenvalues, ascending, and their eigenvectors, to the last bits, without d^3 work."""
-    from scipy.sparse.linalg import ArpackError, eigsh  # which take long to load
-
-    start = _random_vector(matrix.shape[0])
-    options = {"which": "LA", "v0": start, "ncv": max(4 * k, 80), "maxiter": _RESTARTS}
-    try:
-        values, vectors = eigsh(matrix, k, **options)
-    except ArpackError:  # as for the zero matrix; a release that was paid for must not be lost
-        values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(matrix.shape[0] - k, matrix.shape[0] - 1))
-    order = values.argsort()
-    return values[order], vectors[:, order]
 
 
 def _random_vector(d: int) -> FloatArray:

@@ -193,7 +193,7 @@ def archive_bytes(header: Mapping[str, Any], integers: Mapping[str, IntArray]) -
 
 def read_release(source: Path, max_bytes: int = MAX_BYTES) -> Content:
     """Read a release file, or raise `ReleaseFileError`; warn of fields that only a later version knows."""
-    found, unknown = read_archive(source, _checked, max_bytes)
+    found, unknown = read_archive(source, _read, max_bytes)
     if unknown:
         fields, are = ("1 field", "is") if unknown == 1 else (f"{unknown} fields", "are")
         warn_caller(_IGNORED.format(source=source, fields=fields, are=are), ReleaseFileWarning)
@@ -221,16 +221,10 @@ def read_archive(source: Path, read: Callable[[Any, dict[str, bytes], Path], _Re
         raise ReleaseFileError(f"The release file {source} does not follow the format.") from error
 
 
-def _checked(header: dict[str, Any], members: dict[str, bytes], source: Path) -> tuple[Content, int]:
-    if header.get("kind") is not None:
-        raise ReleaseFileError(f"The file {source} holds something else than a release, such as a score map.")
-    found, unknown = _read(header, members, source)
-    check_content(*found)
-    return found, unknown
-
-
 def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> tuple[Content, int]:
     """Return the content of a header and its members, and the number of fields that this version does not know."""
+    if header.get("kind") is not None:
+        raise ReleaseFileError(f"The file {source} holds something else than a release, such as a score map.")
     found = header["format"]
     if type(found) is not int:
         raise ValueError("a format is a number")
@@ -243,7 +237,9 @@ def _read(header: dict[str, Any], members: dict[str, bytes], source: Path) -> tu
         raise ValueError("every array has a unit")
     unit = {name: float(one) for name, one in header["unit"].items()}
     origin, unknown = Origin.read(header["origin"])
-    return (arrays, unit, Guarantee.from_dict(header["guarantee"]), origin), unknown
+    content = (arrays, unit, Guarantee.from_dict(header["guarantee"]), origin)
+    check_content(*content)
+    return content, unknown
 
 
 def _member(name: str) -> zipfile.ZipInfo:

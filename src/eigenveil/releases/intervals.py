@@ -173,11 +173,20 @@ class IntervalView:
         if self.unavailable:
             return None
         error, thirds = self.row_matrix_error(level), self.row_matrix_error(1 - (1 - level) / 3)
+        comparisons = self.origin.row_rule.comparisons
         if simultaneous and matrix.n_features > 1:
-            factor = critical_value(self._largest_correlation_error(error, sampled), level, matrix.n_features)
+            generator = self.own_simulation
+            draw = self.row_error_draw(sampled, generator)
+            if matrix.of_signs:
+                of_signs = largest_sign_error(
+                    matrix.row_matrix, matrix.signs, error, comparisons=comparisons, sampled=sampled
+                )
+                factor = critical_value(lambda: of_signs(draw(), generator), level, matrix.n_features)
+            else:
+                largest = largest_correlation_error(matrix.row_matrix, error, sampled)
+                factor = critical_value(lambda: largest(draw()), level, matrix.n_features)
             error = thirds = replace(error, quantiles=(factor, factor), normal=factor)
         if matrix.of_signs:
-            comparisons = self.origin.row_rule.comparisons
             ends = sign_intervals(matrix.row_matrix, matrix.signs, error, comparisons=comparisons, sampled=sampled)
             return holding(ends, np.asarray(matrix.correlation), CORRELATION)
         ends = correlation_intervals(matrix.row_matrix, error, thirds, sampled=sampled)
@@ -185,19 +194,6 @@ class IntervalView:
         ends[without] = ends[:, without] = (-1.0, 1.0)
         ends[without, without] = 1.0
         return holding(ends, np.asarray(matrix.correlation), CORRELATION)
-
-    def _largest_correlation_error(self, error: MatrixError, sampled: float) -> Callable[[], float]:
-        """Return a function that draws the largest error of all correlations, in standard deviations."""
-        matrix, generator = self.matrix, self.own_simulation
-        draw = self.row_error_draw(sampled, generator)
-        if matrix.of_signs:
-            comparisons = self.origin.row_rule.comparisons
-            of_signs = largest_sign_error(
-                matrix.row_matrix, matrix.signs, error, comparisons=comparisons, sampled=sampled
-            )
-            return lambda: of_signs(draw(), generator)
-        largest = largest_correlation_error(matrix.row_matrix, error, sampled)
-        return lambda: largest(draw())
 
     def row_error_draw(self, sampled: float, generator: np.random.Generator) -> Callable[[], FloatArray]:
         """Return a function that draws errors of `row_matrix`: noise, and Gaussian sampling errors but for signs."""

@@ -28,7 +28,6 @@ from ..postprocess.correlations import (
     correlation_from_covariance,
     correlation_from_signs,
 )
-from ..postprocess.entries import block_of
 from ..postprocess.shrinkage import Shrunk, project_psd, shrink, shrink_by_simulation
 from ..postprocess.spectrum import Eigensystem
 from .origin import Origin, Request
@@ -79,7 +78,7 @@ class MatrixView:
 
     Parameters
     ----------
-    integers, unit, origin
+    integers, unit, origin, drawn_by
         As of the release.
     """
 
@@ -87,8 +86,14 @@ class MatrixView:
     unit: Mapping[str, float]
     origin: Origin
 
-    def __init__(self, integers: Mapping[str, IntArray], unit: Mapping[str, float], origin: Origin) -> None:
-        self.integers, self.unit, self.origin = integers, unit, origin
+    def __init__(
+        self,
+        integers: Mapping[str, IntArray],
+        unit: Mapping[str, float],
+        origin: Origin,
+        drawn_by: Mechanism | None = None,
+    ) -> None:
+        self.integers, self.unit, self.origin, self._drawn_by = integers, unit, origin, drawn_by
         self._has_constant = origin.centred
 
     # The released values, and by which mechanism.
@@ -96,6 +101,8 @@ class MatrixView:
     @cached_property
     def mechanism(self) -> Mechanism | None:
         """The mechanism of the release; None if this version does not know it."""
+        if self._drawn_by is not None:
+            return self._drawn_by
         from ..mechanisms import mechanism_from
         from ..mechanisms.local import local_mechanism_from
 
@@ -397,15 +404,6 @@ class MatrixView:
         """The mean in units of the appended constant; zeros where there is none."""
         return self.scaled_mean / self.origin.row_rule.constant_value if self._has_constant else self.scaled_mean
 
-    def mean_noise_map(self) -> tuple[FloatArray, FloatArray] | None:
-        """B and b, for noise of the mechanism N and the error BNb of the scaled mean; None if it is not in it."""
-        if not self._has_constant:
-            return None
-        back = np.eye(self.n_features + 1) if self.inverse_map is None else self.inverse_map
-        rows = back[:-1].copy()
-        rows[list(self.origin.without_range)] = 0.0
-        return rows, back[-1] / self.origin.row_rule.constant_value
-
     def _about_the_mean(self, noise: FloatArray) -> FloatArray:
         """Return the noise of `row_matrix` that noise of the matrix with the constant's row and column leads to."""
         noise = self._mapped_back(noise)
@@ -437,11 +435,6 @@ class MatrixView:
     def of_correlation(self) -> bool:
         """Whether components and variances are those of the correlation matrix."""
         return self.of_signs or self.origin.request.correlation
-
-    @property
-    def kendall(self) -> FloatArray | None:
-        """Kendall's tau matrix as released; the mean of its diagonal is 1 except for ties and noise."""
-        return self._bordered if self.of_signs else None
 
     @cached_property
     def signs(self) -> SignCorrelation:
@@ -590,25 +583,29 @@ class MatrixView:
         # in other units.
         same = self.inverse_map is None and (self.of_correlation or self._one_scale)
         sharp = same and self.mechanism is not None and self.mechanism.sharp_trace
-        return self._shrunk(self.scaled_matrix, self.system, keep_trace=sharp or self.of_correlation)
+        return self.shrunk(self.scaled_matrix, self.system, keep_trace=sharp or self.of_correlation)
 
-    def shrunk_block(self, positions: list[int]) -> Shrunk:
-        """Return the shrunk matrix of some of the scaled features, in this order, from that block alone."""
-        return self._shrunk(block_of(self.scaled_matrix, positions), positions=positions)
-
-    def _shrunk(
+    def shrunk(
         self,
         matrix: FloatArray,
         system: Eigensystem | None = None,
         positions: list[int] | None = None,
         keep_trace: bool = False,
     ) -> Shrunk:
-        variance = self._even_variance
+        """Return the shrunk `scaled_matrix`, or that of some of the features, at these positions."""
+        facts, variance = self.noise_facts, None  # the latter of noise that hardly differs between directions
+        if facts is not None and self.of_correlation:
+            divisors = np.ones(1) if self.of_signs else self.standardized.sizes
+            if float(divisors.max()) <= _EVEN_DIVISORS * float(divisors.min()):
+                # Entries lie in [-1, 1]: what is cut there has no noise of a larger deviation.
+                variance = min(1.0, (self.noise_sd or 0.0) ** 2)
+        elif facts is not None and self.noise_sizes[-1] <= _EVEN * self.noise_sizes[0]:
+            variance = facts.off_variance * (self.noise_unit * float(self.noise_sizes.mean())) ** 2
         widest = _SIMULATED if self.inverse_map is None else _MAPPED_SIMULATED
         if variance is None and len(matrix) > widest:
             variance = (self.noise_sd or 0.0) ** 2
         if variance is not None:
-            excess = 0.0 if self.noise_facts is None else self.noise_facts.excess * len(matrix) / self.n_features
+            excess = 0.0 if facts is None else facts.excess * len(matrix) / self.n_features
             return shrink(matrix, variance, excess, system, keep_trace=keep_trace)
 
         def draws(generator: np.random.Generator, count: int) -> FloatArray:
@@ -616,21 +613,6 @@ class MatrixView:
             return noise if positions is None else noise[:, positions][:, :, positions]
 
         return shrink_by_simulation(matrix, draws, system, keep_trace=keep_trace)
-
-    @cached_property
-    def _even_variance(self) -> float | None:
-        """Variance of the noise beside the diagonal of `scaled_matrix`; None where it differs between directions."""
-        facts = self.noise_facts
-        if facts is None:
-            return None
-        if self.of_correlation:
-            divisors = np.ones(1) if self.of_signs else self.standardized.sizes
-            even = float(divisors.max()) <= _EVEN_DIVISORS * float(divisors.min())
-            # Entries lie in [-1, 1]: what is cut there has no noise of a larger deviation.
-            return min(1.0, (self.noise_sd or 0.0) ** 2) if even else None
-        sizes = self.noise_sizes
-        even = sizes[-1] <= _EVEN * sizes[0]
-        return facts.off_variance * (self.noise_unit * float(sizes.mean())) ** 2 if even else None
 
     @cached_property
     def noise_sizes(self) -> FloatArray:

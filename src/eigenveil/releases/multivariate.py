@@ -1,8 +1,7 @@
 """Multivariate methods on a released covariance matrix: PCA, whitening, LDA, CCA and factor analysis.
 
 All are post-processing and spend no budget. Variances that are not distinguishable from noise are raised to the noise
-level before anything is divided by them. The functions of arrays take that level as a floor; with a floor of 0 they are
-the methods of the textbooks.
+level before anything is divided by them.
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from ..errors import InvalidDataError, InvalidParameterError, integer_between, o
 from ..numerics import FloatArray
 from ..postprocess.noise_spectrum import ABOVE_NOISE
 from ..postprocess.shrinkage import compose
-from ..postprocess.spectrum import Eigensystem, sorted_eigh
+from ..postprocess.spectrum import Eigensystem, row_signs, sorted_eigh
 from .matrix import ABOUT_THE_MEAN, Columns, real_rows
 from .origin import ComponentsRequest, SparseRequest
 
@@ -76,79 +75,6 @@ def _raised(values: FloatArray, floor: float) -> FloatArray:
     return np.maximum(values, least)
 
 
-def squared_distances(centred: FloatArray, covariance: FloatArray, floor: float = 0.0) -> FloatArray:
-    """Return x' S^-1 x for rows x about the mean.
-
-    Examples
-    --------
-    >>> squared_distances(np.array([[2.0, 0.0], [0.0, 3.0]]), np.diag([4.0, 1.0]))
-    array([1., 9.])
-    """
-    return np.asarray(np.square(centred @ inverse_root(covariance, floor)).sum(axis=1))
-
-
-@dataclass(frozen=True, eq=False)
-class Discriminant:
-    """Fisher's linear discriminants, in the units of the covariance they were computed from.
-
-    Attributes
-    ----------
-    priors : ndarray of shape (c,)
-    means : ndarray of shape (c, p)
-        Of the classes.
-    within : ndarray of shape (p, p)
-        The covariance inside of the classes.
-    directions : ndarray of shape (m, p)
-        Along which classes differ most, first to last; the variance inside of the classes is 1 along each.
-    ratios : ndarray of shape (m,)
-        Variance between the classes over that inside of them.
-    """
-
-    priors: FloatArray
-    means: FloatArray
-    within: FloatArray
-    directions: FloatArray
-    ratios: FloatArray
-
-
-def discriminant(
-    covariance: FloatArray, mean: FloatArray, with_labels: FloatArray, priors: FloatArray, floor: float = 0.0
-) -> Discriminant:
-    """Return Fisher's linear discriminants from second moments of features and one-hot labels.
-
-    E[x | l] = E[x] + cov(x, l)/P(l), so the means of the classes are in the covariance of features and labels.
-
-    Parameters
-    ----------
-    covariance, mean : ndarray of shape (p, p), (p,)
-        Of the features.
-    with_labels : ndarray of shape (p, c)
-        Covariances of the features with the labels; every row has one label.
-    priors : ndarray of shape (c,)
-        Shares of the labels, all above 0, of sum 1.
-    floor : float
-        The least variance inside of the classes in any direction.
-
-    Examples
-    --------
-    >>> found = discriminant(np.diag([2.0, 1.0]), np.zeros(2), np.array([[0.5, -0.5], [0, 0]]), np.array([0.5, 0.5]))
-    >>> found.means[:, 0], found.within[0, 0], found.ratios
-    (array([ 1., -1.]), np.float64(1.0), array([1.]))
-    """
-    shifts = (with_labels / priors).T
-    between = (shifts.T * priors) @ shifts
-    within = covariance - between
-    values, rows = scipy.linalg.eigh(within)
-    if values[0] < 0:
-        within = (rows * np.maximum(values, 0.0)) @ rows.T
-    root = inverse_root(within, floor)
-    count = min(len(priors) - 1, len(mean))
-    ratios, vectors = scipy.linalg.eigh(root @ between @ root)
-    order = slice(None, -count - 1, -1)
-    directions = _signed((root @ vectors[:, order]).T)
-    return Discriminant(priors, mean + shifts, within, directions, np.maximum(ratios[order], 0.0))
-
-
 @dataclass(frozen=True, eq=False)
 class CanonicalCorrelations:
     """Canonical correlations of two blocks of columns, strongest first.
@@ -163,25 +89,6 @@ class CanonicalCorrelations:
     correlations: FloatArray
     first: FloatArray
     second: FloatArray
-
-
-def canonical_correlations(
-    first: FloatArray, second: FloatArray, across: FloatArray, floors: tuple[float, float] = (0.0, 0.0)
-) -> CanonicalCorrelations:
-    """Return Hotelling's canonical correlations of two blocks from their covariances and those across.
-
-    Examples
-    --------
-    >>> found = canonical_correlations(np.eye(1), np.eye(2), np.array([[0.0, 0.5]]))
-    >>> found.correlations, found.first, found.second + 0.0
-    (array([0.5]), array([[1.]]), array([[0., 1.]]))
-    """
-    roots = inverse_root(first, floors[0]), inverse_root(second, floors[1])
-    left, values, right = np.linalg.svd(roots[0] @ across @ roots[1], full_matrices=False)
-    weights = (roots[0] @ left).T
-    signs = _signs(weights)
-    others = right @ roots[1] * signs[:, None]
-    return CanonicalCorrelations(np.minimum(values, 1.0), weights * signs[:, None], others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,61 +107,6 @@ class Factors:
     loadings: FloatArray
     noise_variance: FloatArray
     n_iter: int
-
-
-def factors(covariance: FloatArray, k: int, *, floor: float = 0.0, tol: float = 1e-8, max_iter: int = 2000) -> Factors:
-    """Return the maximum-likelihood factor analysis of a covariance matrix.
-
-    For fixed variances p of the features' own noise the best loadings follow from the eigenvalues of
-    p^(-1/2) S p^(-1/2); then p is what they leave of the diagonal. Both steps are repeated.
-
-    Parameters
-    ----------
-    covariance : ndarray of shape (d, d)
-        Positive semidefinite.
-    k : int
-    floor : float
-        The least variance of a feature's own noise.
-    tol : float
-        It stops where the log-likelihood of a row gains no more.
-    max_iter : int
-
-    Examples
-    --------
-    >>> loadings = np.array([[1.0, 2.0, 3.0, 1.0]])
-    >>> found = factors(loadings.T @ loadings + np.diag([0.5, 0.2, 0.3, 0.4]), 1, tol=1e-12)
-    >>> found.loadings.round(3), found.noise_variance.round(3)
-    (array([[1., 2., 3., 1.]]), array([0.5, 0.2, 0.3, 0.4]))
-    """
-    diagonal = np.diag(covariance)
-    least = np.maximum(max(floor, _TINY * float(diagonal.max(initial=0.0))), _TINY * diagonal)
-    if not np.all(least > 0):
-        raise InvalidParameterError("The covariance is 0, so it has no factors.")
-    own, before = np.maximum(diagonal, least), -np.inf
-    loadings, n_iter = np.zeros((k, len(diagonal))), 0
-    while n_iter < max_iter:
-        n_iter += 1
-        size = np.sqrt(own)
-        values, vectors = scipy.linalg.eigh(covariance / np.outer(size, size))
-        top, rest = values[::-1][:k], values[::-1][k:]
-        loadings = np.sqrt(np.maximum(top - 1, 0.0))[:, None] * vectors.T[::-1][:k] * size
-        kept = np.maximum(top, 1.0)
-        # Twice the log-likelihood of one row, but for a constant.
-        likelihood = -float(np.log(own).sum() + (np.log(kept) + top / kept).sum() + rest.sum())
-        if likelihood - before < tol:
-            break
-        before = likelihood
-        own = np.maximum(diagonal - np.square(loadings).sum(axis=0), least)
-    return Factors(_signed(loadings), own, n_iter)
-
-
-def _signs(rows: FloatArray) -> FloatArray:
-    largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)[:, 0]
-    return np.where(largest < 0, -1.0, 1.0)
-
-
-def _signed(rows: FloatArray) -> FloatArray:
-    return np.asarray(rows * _signs(rows)[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,7 +218,8 @@ def mahalanobis(release: "Release", X: Any) -> FloatArray:
     release.matrix.check_units()
     covariance = _usable(release)
     rows = np.asarray(release.matrix.rows(X), dtype=np.float64)
-    return squared_distances((rows - release.mean) * release.scale, covariance, _floor(release))
+    scores = (rows - release.mean) * release.scale @ inverse_root(covariance, _floor(release))
+    return np.asarray(np.square(scores).sum(axis=1))
 
 
 def lda(release: "Release", labels: Columns, features: Columns | None = None) -> LinearDiscriminant:
@@ -403,41 +256,80 @@ def lda(release: "Release", labels: Columns, features: Columns | None = None) ->
         )
     priors = priors / priors.sum()
     across = across - across.sum(axis=1, keepdims=True) * priors  # which is 0 but for noise
-    size = scale[used]
-    found = discriminant(covariance[np.ix_(used, used)], release.mean[used] * size, across, priors, _floor(release))
-    root = inverse_root(found.within, _floor(release))
-    solved = found.means @ root @ root
-    intercept = np.log(priors) - 0.5 * np.sum(found.means * solved, axis=1)
+    # Fisher's discriminants: E[x | l] = E[x] + cov(x, l)/P(l), so covariances with the labels give the class means.
+    size, shifts = scale[used], (across / priors).T
+    means, between = release.mean[used] * size + shifts, (shifts.T * priors) @ shifts
+    within = covariance[np.ix_(used, used)] - between
+    values, vectors = scipy.linalg.eigh(within)
+    if values[0] < 0:
+        within = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    root = inverse_root(within, _floor(release))
+    ratios, vectors = scipy.linalg.eigh(root @ between @ root)
+    order = slice(None, -min(len(priors) - 1, len(used)) - 1, -1)
+    directions = (root @ vectors[:, order]).T
+    solved = means @ root @ root
     return LinearDiscriminant(
-        tuple(names),
-        tuple(used),
-        priors,
-        found.means / size,
-        solved * size,
-        intercept,
-        found.directions * size,
-        found.ratios,
+        classes=tuple(names),
+        features=tuple(used),
+        priors=priors,
+        means=means / size,
+        coef=solved * size,
+        intercept=np.log(priors) - 0.5 * np.sum(means * solved, axis=1),
+        directions=directions * row_signs(directions) * size,
+        ratios=np.maximum(ratios[order], 0.0),
     )
 
 
 def cca(release: "Release", first: Columns, second: Columns) -> CanonicalCorrelations:
-    """Return the canonical correlations of two blocks of columns, with weights in the units of the features."""
+    """Return Hotelling's canonical correlations of two blocks of columns, with weights in the units of the features."""
     covariance, blocks = _usable(release), [release.matrix.positions(first), release.matrix.positions(second)]
     if {*blocks[0]} & {*blocks[1]} or not all(blocks):
         raise InvalidParameterError("first and second must be different columns, at least one each.")
-    own = [covariance[np.ix_(block, block)] for block in blocks]
-    across = covariance[np.ix_(*blocks)]
-    found = canonical_correlations(own[0], own[1], across, (_floor(release), _floor(release)))
-    weights = [one * release.scale[block] for one, block in zip((found.first, found.second), blocks, strict=True)]
-    return CanonicalCorrelations(found.correlations, weights[0], weights[1])
+    roots = [inverse_root(covariance[np.ix_(block, block)], _floor(release)) for block in blocks]
+    left, values, right = np.linalg.svd(roots[0] @ covariance[np.ix_(*blocks)] @ roots[1], full_matrices=False)
+    weights = (roots[0] @ left).T
+    signs = row_signs(weights)
+    scales = release.scale[blocks[0]], release.scale[blocks[1]]
+    return CanonicalCorrelations(
+        np.minimum(values, 1.0), weights * signs * scales[0], right @ roots[1] * signs * scales[1]
+    )
 
 
 def factor_analysis(release: "Release", n_factors: int, *, tol: float = 1e-8, max_iter: int = 2000) -> Factors:
-    """Return the maximum-likelihood factor analysis, with loadings in the units of the features."""
+    """Return the maximum-likelihood factor analysis, with loadings in the units of the features.
+
+    For fixed variances p of the features' own noise the best loadings follow from the eigenvalues of
+    p^(-1/2) S p^(-1/2); then p is what they leave of the diagonal. Both steps are repeated.
+
+    Parameters
+    ----------
+    n_factors : int
+    tol : float
+        It stops where the log-likelihood of a row gains no more.
+    max_iter : int
+    """
     covariance = _usable(release)
     k = integer_between("n_factors", n_factors, 1, release.n_features)
-    found = factors(covariance, k, floor=_floor(release), tol=tol, max_iter=max_iter)
-    return Factors(found.loadings / release.scale, found.noise_variance / release.scale**2, found.n_iter)
+    diagonal = np.diag(covariance)
+    least = np.maximum(max(_floor(release), _TINY * float(diagonal.max(initial=0.0))), _TINY * diagonal)
+    if not np.all(least > 0):
+        raise InvalidParameterError("The covariance is 0, so it has no factors.")
+    own, before = np.maximum(diagonal, least), -np.inf
+    loadings, n_iter = np.zeros((k, len(diagonal))), 0
+    while n_iter < max_iter:
+        n_iter += 1
+        size = np.sqrt(own)
+        values, vectors = scipy.linalg.eigh(covariance / np.outer(size, size))
+        top, rest = values[::-1][:k], values[::-1][k:]
+        loadings = np.sqrt(np.maximum(top - 1, 0.0))[:, None] * vectors.T[::-1][:k] * size
+        kept = np.maximum(top, 1.0)
+        # Twice the log-likelihood of one row, but for a constant.
+        likelihood = -float(np.log(own).sum() + (np.log(kept) + top / kept).sum() + rest.sum())
+        if likelihood - before < tol:
+            break
+        before = likelihood
+        own = np.maximum(diagonal - np.square(loadings).sum(axis=0), least)
+    return Factors(loadings * row_signs(loadings) / release.scale, own / release.scale**2, n_iter)
 
 
 # Blocks of the matrix.

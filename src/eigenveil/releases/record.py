@@ -5,7 +5,7 @@ mechanism and the public row rule, so floating-point rounding reveals nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -50,14 +50,18 @@ class Release:
         The privacy guarantee.
     origin : Origin
         Public facts about how the release was made.
+    drawn_by : Mechanism, optional
+        The mechanism, where it is at hand; otherwise it is made from the origin.
     """
 
     integers: Mapping[str, IntArray]
     unit: Mapping[str, float]
     guarantee: Guarantee
     origin: Origin
+    drawn_by: InitVar[Mechanism | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, drawn_by: Mechanism | None) -> None:
+        object.__setattr__(self, "_drawn_by", drawn_by)
         integers = {name: np.asarray(value, dtype=np.int64) for name, value in self.integers.items()}
         for name, value in integers.items():
             # A view would keep the array that it was cut from, where more may stand than what leaves.
@@ -92,7 +96,7 @@ class Release:
     @cached_property
     def matrix(self) -> MatrixView:
         """The released matrix: values, mean, scale, covariance, and the noise in them."""
-        return MatrixView(self.integers, self.unit, self.origin)
+        return MatrixView(self.integers, self.unit, self.origin, vars(self)["_drawn_by"])
 
     @cached_property
     def intervals(self) -> IntervalView:

@@ -113,11 +113,6 @@ class Regression:
     _question: "_Question" = field(repr=False)
 
     @property
-    def level(self) -> float:
-        """Level of the intervals."""
-        return self._question.level
-
-    @property
     def of(self) -> str:
         """The target of the intervals: "data" or "population"."""
         return self._question.of
@@ -177,11 +172,6 @@ class Regression:
     def sampling_error(self) -> FloatArray:
         """Standard errors of the least-squares coefficients for sampling the rows; infinite where not determined."""
         return np.array([one.sampling_error for one in self._each])
-
-    @property
-    def resolved(self) -> NDArray[np.bool_]:
-        """Whether each coefficient has a finite interval."""
-        return np.array([one.resolved for one in self._each])
 
     @property
     def resolved_share(self) -> FloatArray:
@@ -468,9 +458,10 @@ def _estimates(question: _Question) -> tuple[FloatArray, float, float, float]:
         coef[inference.known] = inference.fit.coef * inference.ratio
         return coef, float(mean - coef @ release.mean[features]), inference.fit.r2, 0.0
     matrix, columns = release.matrix, [*features, target]
+    block = block_of(matrix.scaled_matrix, columns)
     fit = ridge_from_covariance(
-        block_of(matrix.scaled_matrix, columns),
-        matrix.shrunk_block(columns),
+        block,
+        matrix.shrunk(block, positions=columns),
         release.intervals.scaled_matrix_error(question.level).of(columns),
         excess=0.0 if matrix.noise_facts is None else matrix.noise_facts.excess,
         alpha=alpha,
@@ -573,19 +564,14 @@ def _in_words(question: _Question, positions: Sequence[int]) -> str:
     return listed("", names, names).partition(" ")[2]
 
 
-def _first_mean_sd(release: "Release") -> float:
-    """Return the noise on a mean that was measured first, in the units of the scaled features."""
-    sizes = 1.0 if release.matrix.divisors is None else float(np.min(release.matrix.divisors))
-    return (release.origin.mean_sd or 0.0) / sizes
-
-
 def _mean_to_predict_from(question: _Question, fit: RidgeFit) -> FloatArray:
     """Return the mean, shrunk by its noise; warn where its noise, or that on the target, may spoil a prediction."""
     release, target = question.release, question.target_in_words
     if release.origin.centred:
         sd = (release.noise_sd or 0.0) / release.origin.row_rule.constant_value
     else:
-        sd = _first_mean_sd(release)
+        divisors = release.matrix.divisors
+        sd = (release.origin.mean_sd or 0.0) / (1.0 if divisors is None else float(np.min(divisors)))
     # A mean that was measured first is off by some e, and the moment of the target about it too large by e².
     first = 0.0 if release.origin.centred else sd**2
     error = math.hypot(fit.target_sd, math.sqrt(2) * first)

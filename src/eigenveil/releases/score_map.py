@@ -135,28 +135,25 @@ class ScoreGrid:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Self:
-        """Return the grid that `to_dict` wrote."""
+        """Return the grid that `to_dict` wrote, or raise `ValueError` where the content cannot be a grid."""
         pairs = ("weights", "frame")
         groups = tuple((name, tuple((int(p), float(v)) for p, v in where)) for name, where in content["groups"])
         known = {
             **{name: tuple(content[name]) for name in ("shift", "factor", "bins", "axes")},
             **{name: tuple(map(tuple, content[name])) for name in pairs},
         }
-        return cls(**{**content, **known, "groups": groups}).checked()
-
-    def checked(self) -> Self:
-        """Return the grid, or raise `ValueError` where a file has made it of what cannot be one."""
-        numbers = np.array([*self.shift, *self.factor, self.unit, *np.ravel(self.frame)], dtype=np.float64)
-        width = len(self.shift)
-        alike = width >= 1 and all(len(one) == width for one in (self.factor, *self.weights))
-        sides = all(type(count) is int and 1 <= count <= MOST_BINS for count in self.bins)
-        ends = all(type(end) is int and abs(end) < 2**53 for pair in self.frame for end in pair)
-        ordered = ends and all(low < high for low, high in self.frame)
-        places = all(0 <= place < width for _, where in self.groups for place, _ in where)
-        axes = all(type(axis) is int and axis >= 0 for axis in self.axes)
-        if not (np.isfinite(numbers).all() and self.unit > 0 and alike and sides and ordered and places and axes):
+        grid = cls(**{**content, **known, "groups": groups})
+        numbers = np.array([*grid.shift, *grid.factor, grid.unit, *np.ravel(grid.frame)], dtype=np.float64)
+        width = len(grid.shift)
+        alike = width >= 1 and all(len(one) == width for one in (grid.factor, *grid.weights))
+        sides = all(type(count) is int and 1 <= count <= MOST_BINS for count in grid.bins)
+        ends = all(type(end) is int and abs(end) < 2**53 for pair in grid.frame for end in pair)
+        ordered = ends and all(low < high for low, high in grid.frame)
+        places = all(0 <= place < width for _, where in groups for place, _ in where)
+        axes = all(type(axis) is int and axis >= 0 for axis in grid.axes)
+        if not (np.isfinite(numbers).all() and grid.unit > 0 and alike and sides and ordered and places and axes):
             raise ValueError("a grid has two directions, a frame and cells")
-        return self
+        return grid
 
 
 def adaptive_bins(n_units: float, noise_sd: float, n_groups: int = 1, width: float = 6.0) -> int:

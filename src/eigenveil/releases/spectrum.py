@@ -205,22 +205,27 @@ class SpectrumView:
             sizes, noise = np.square(rows).sum(axis=1), mapped_noise(rows, through, beside, shared)
         n_rows = max(1, matrix.n_rows or 1)
         with_own = sizes * (facts.trace_with_count / facts.n_features * unit / n_rows)
-        noise = noise.with_miscount(values, facts.count_variance / n_rows**2, with_own)
-        return replace(noise, drift=self._drift(leading))
+        # An error of the number of rows divides variances by too large a number, and has covariances with the n_ii.
+        together = np.outer(values, with_own)
+        own = noise.own + np.outer(values, values) * (facts.count_variance / n_rows**2) - together - together.T
+        return replace(noise, own=own, drift=self._drift(leading))
 
     def _drift(self, rows: FloatArray | None) -> FloatArray:
         """Return the means of u'Nu for some directions: noise squared, of a mean that is subtracted, has one.
 
         Without any, for the features, each by itself.
         """
-        matrix = self.matrix
-        facts, about = matrix.noise_facts, matrix.mean_noise_map()
-        if facts is None or about is None or matrix.of_correlation:
+        matrix, facts = self.matrix, self.matrix.noise_facts
+        if facts is None or not self.origin.centred or matrix.of_correlation:
             return np.zeros(matrix.n_features if rows is None else len(rows))
+        # The error of the scaled mean is BNb, for noise N of the mechanism.
+        back = np.eye(matrix.n_features + 1) if matrix.inverse_map is None else matrix.inverse_map
+        B, b = back[:-1].copy(), back[-1] / self.origin.row_rule.constant_value
+        B[list(self.origin.without_range)] = 0.0
         divisors = np.ones(matrix.n_features) if matrix.divisors is None else matrix.divisors
-        directions = about[0] / divisors[:, None] if rows is None else (rows / divisors) @ about[0]
-        inner = (directions @ about[1]) ** 2
-        lengths = np.square(directions).sum(axis=1) * np.square(about[1]).sum()
+        directions = B / divisors[:, None] if rows is None else (rows / divisors) @ B
+        inner = (directions @ b) ** 2
+        lengths = np.square(directions).sum(axis=1) * np.square(b).sum()
         squares = facts.off_variance * (lengths + inner) + facts.shared_variance * inner
         return np.asarray(-(matrix.noise_unit**2) * squares)
 
@@ -271,7 +276,10 @@ class SpectrumView:
             excess=0.0 if facts is None else facts.excess,
             exact=facts is not None and facts.gaussian and straight and facts.count_variance == 0,
         )
-        return found.unknown(self.total_variance) if matrix.of_signs and matrix.signs.saturated else found
+        if matrix.of_signs and matrix.signs.saturated:  # nothing is known but the total
+            ends = np.tile(np.array([0.0, self.total_variance]), (found.estimate.size, 1))
+            found = replace(found, interval=ends, total_interval=ends)
+        return found
 
     # Totals.
 

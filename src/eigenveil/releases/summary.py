@@ -394,8 +394,17 @@ def summarize(
         parts, heard = noted(release, _components)
     else:
         parts, heard = noted(release, _matrix)
-    title, facts, tables, notes = parts
-    return Summary(title, {**_facts(release), **facts}, tables, tuple(dict.fromkeys((*notes, *heard))))
+    title, own_facts, tables, notes = parts
+    origin = release.origin
+    facts: dict[str, str | int | None] = {
+        release.guarantee.unit.counted.capitalize(): release.n_rows,
+        "Privacy": str(release.guarantee),
+        "Mechanism": origin.mechanism,
+        "Statistic": origin.row_rule.statistic,
+        "Released": origin.created or None,
+    }
+    known = {name: value for name, value in facts.items() if value is not None}
+    return Summary(title, {**known, **own_facts}, tables, tuple(dict.fromkeys((*notes, *heard))))
 
 
 _Parts: TypeAlias = tuple[str, dict[str, str | int], tuple[Table, ...], list[str]]
@@ -408,18 +417,6 @@ _ERRORS = (
     Column("population_interval", _POPULATION, "interval"),
 )
 _MARK = Column("mark", "note", "text")
-
-
-def _facts(release: "Release") -> dict[str, str | int]:
-    origin = release.origin
-    facts: dict[str, str | int | None] = {
-        release.guarantee.unit.counted.capitalize(): release.n_rows,
-        "Privacy": str(release.guarantee),
-        "Mechanism": origin.mechanism,
-        "Statistic": origin.row_rule.statistic,
-        "Released": origin.created or None,
-    }
-    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _knows_sampling(release: "Release") -> bool:

@@ -3,7 +3,6 @@
 Where a schema was declared its categories are drawn as such, and numbers stay inside of their ranges.
 """
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,49 +20,6 @@ if TYPE_CHECKING:
 
 # Variances below this share of the largest are rounding.
 _TINY = 2.0**-30
-
-
-def synthetic_rows(
-    mean: FloatArray,
-    covariance: FloatArray,
-    blocks: Sequence[Sequence[int]],
-    n_rows: int,
-    generator: np.random.Generator,
-) -> FloatArray:
-    """Return rows with this mean and covariance.
-
-    Parameters
-    ----------
-    mean, covariance : ndarray of shape (d,), (d, d)
-        The covariance positive semidefinite.
-    blocks : sequence of sequences of int
-        Positions of features that are 0 or 1, at most one of each block 1. All others are Gaussian.
-    n_rows : int
-    generator : numpy.random.Generator
-
-    Examples
-    --------
-    >>> rows = synthetic_rows(np.array([0.3, 5.0]), np.array([[0.21, 0.2], [0.2, 1.0]]), [[0]], 4000,
-    ...                       np.random.default_rng(0))
-    >>> sorted(set(rows[:, 0].tolist())), np.abs(rows.mean(axis=0) - [0.3, 5.0]).max() < 0.1
-    ([0.0, 1.0], np.True_)
-    """
-    rows = np.zeros((n_rows, len(mean)))
-    drawn: list[int] = []
-    for block in blocks:
-        chances = np.maximum(_given(mean, covariance, list(block), drawn, rows)[0], 0.0)
-        chances /= np.maximum(chances.sum(axis=1, keepdims=True), 1.0)  # what is left is none of them
-        place = (generator.random((n_rows, 1)) >= np.cumsum(chances, axis=1)).sum(axis=1)
-        hit = np.flatnonzero(place < len(block))
-        rows[hit, np.asarray(block)[place[hit]]] = 1.0
-        drawn += block
-    others = [position for position in range(len(mean)) if position not in set(drawn)]
-    if others:
-        middle, left = _given(mean, covariance, others, drawn, rows)
-        values, vectors = scipy.linalg.eigh(left)
-        spread = vectors * np.sqrt(np.maximum(values, 0.0))
-        rows[:, others] = middle + generator.standard_normal((n_rows, len(others))) @ spread.T
-    return rows
 
 
 def _given(
@@ -104,8 +60,22 @@ def sample(release: "Release", n_rows: int, *, random_state: int | np.random.Gen
         block = [place for place, fixed in zip(positions, column.one_hot, strict=True) if fixed]
         blocks += [block] if block else []
         blocks += [positions[:1]] if column.kind == "boolean" else []
-    generator = np.random.default_rng(random_state)
-    rows = synthetic_rows(release.mean, covariance, blocks, count, generator)
+    generator, mean = np.random.default_rng(random_state), release.mean
+    rows = np.zeros((count, len(mean)))
+    drawn: list[int] = []
+    for block in blocks:  # of each at most one feature is 1
+        chances = np.maximum(_given(mean, covariance, block, drawn, rows)[0], 0.0)
+        chances /= np.maximum(chances.sum(axis=1, keepdims=True), 1.0)  # what is left is none of them
+        place = (generator.random((count, 1)) >= np.cumsum(chances, axis=1)).sum(axis=1)
+        hit = np.flatnonzero(place < len(block))
+        rows[hit, np.asarray(block)[place[hit]]] = 1.0
+        drawn += block
+    others = [position for position in range(len(mean)) if position not in set(drawn)]
+    if others:
+        middle, left = _given(mean, covariance, others, drawn, rows)
+        values, vectors = scipy.linalg.eigh(left)
+        spread = vectors * np.sqrt(np.maximum(values, 0.0))
+        rows[:, others] = middle + generator.standard_normal((count, len(others))) @ spread.T
     for column, positions in places:
         if column.kind in ("number", "date") and column.limits is not None:
             rows[:, positions[0]] = np.clip(rows[:, positions[0]], *column.limits)
@@ -123,7 +93,17 @@ def sample_table(
     if not places:
         names = release.feature_names or [f"x{position}" for position in range(release.n_features)]
         return {str(name): rows[:, position].tolist() for position, name in enumerate(names)}
-    return {column.name: _decoded(rows[:, positions], column) for column, positions in places}
+    found: dict[str, list[Any]] = {}
+    for column, positions in places:
+        values = rows[:, positions]
+        if column.kind == "category":
+            labels: list[Any] = [*column.categories, *([None] if column.has_indicator else []), None]
+            found[column.name] = [labels[int(row.argmax())] if row.any() else None for row in values]
+        else:
+            missing = values[:, -1] == 1 if column.has_indicator else np.zeros(len(values), bool)
+            cells = zip(values[:, 0], missing, strict=True)
+            found[column.name] = [None if gone else _cell(float(one), column) for one, gone in cells]
+    return found
 
 
 def _declared_places(release: "Release") -> list[tuple[Column, list[int]]]:
@@ -136,15 +116,6 @@ def _declared_places(release: "Release") -> list[tuple[Column, list[int]]]:
         (column, list(range(int(end) - len(column.features), int(end))))
         for column, end in zip(schema.used, ends, strict=True)
     ]
-
-
-def _decoded(values: FloatArray, column: Column) -> list[Any]:
-    """Return the features of one column as the cells that they encode."""
-    if column.kind == "category":
-        labels: list[Any] = [*column.categories, *([None] if column.has_indicator else []), None]
-        return [labels[int(row.argmax())] if row.any() else None for row in values]
-    missing = values[:, -1] == 1 if column.has_indicator else np.zeros(len(values), bool)
-    return [None if gone else _cell(float(one), column) for one, gone in zip(values[:, 0], missing, strict=True)]
 
 
 def _cell(value: float, column: Column) -> Any:
