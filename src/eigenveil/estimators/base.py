@@ -469,14 +469,7 @@ class PrivateEstimator(ReleaseEstimator):
         return self._fit(X, plan, schema=schema, privacy_unit=privacy_unit, sample_weight=sample_weight)
 
     @one_thread
-    def _fit(self, X: Any, plan: Plan | None = None, **options: Any) -> Self:
-        self._forget_collected()
-        fit = self._planned(X, plan, **options)
-        self._fitted_by(fit.run())
-        warn_of_features_without_range(fit.source, self.release_.origin.without_range)
-        return self
-
-    def _planned(
+    def _fit(
         self,
         X: Any,
         plan: Plan | None = None,
@@ -486,8 +479,8 @@ class PrivateEstimator(ReleaseEstimator):
         sample_weight: Any = None,
         needs: Needs | None = None,
         n_targets: int | None = None,
-    ) -> Fit:
-        """Return a fit that has yet to run, after all checks that need no row."""
+    ) -> Self:
+        self._forget_collected()
         ledger = opened_ledger(self.ledger)
         parameters, needs = FitParameters.of(self), self._needs() if needs is None else needs
         source = self._opened(X, schema, privacy_unit, sample_weight)
@@ -502,16 +495,10 @@ class PrivateEstimator(ReleaseEstimator):
         else:
             plan.check_made_for(parameters, needs, features)
         generator = generator_from(self.random_state)
-        return Fit(
-            source,
-            plan,
-            generator,
-            features=features,
-            needs=needs,
-            request=request,
-            ledger=ledger,
-            count=self._count(),
-        )
+        fit = Fit(source, plan, generator, features, needs, request, ledger, self._count())
+        self._fitted_by(fit.run())
+        warn_of_features_without_range(source, self.release_.origin.without_range)
+        return self
 
     def _opened(self, X: Any, schema: Any = None, privacy_unit: Any = None, sample_weight: Any = None) -> Source:
         """Return the source of data that `fit` takes, encoded by a schema, with its privacy units or weights."""

@@ -196,8 +196,16 @@ class Needs:
 
 def components_request(n_components: Any, whiten: Any, standardize: Any, n_features: int) -> ComponentsRequest:
     """Return the request of a `PrivatePCA` with these parameters; raise if it is invalid."""
-    wanted: int | float | str | None = _chosen_later(n_components)
-    if wanted is None and n_components is not None:
+    wanted: int | float | str | None = n_components
+    if isinstance(n_components, str):
+        wanted = one_of("n_components", n_components, (ABOVE_NOISE,))
+    elif isinstance(n_components, float | np.floating):
+        wanted = float(n_components)
+        if not 0 < wanted < 1:
+            raise InvalidParameterError(
+                f"n_components must be an integer, a float between 0 and 1, or {ABOVE_NOISE!r}."
+            )
+    elif n_components is not None:
         wanted = integer_between("n_components", n_components, 1, n_features)
     return ComponentsRequest(wanted, truth_value("whiten", whiten), correlation=bool(standardize))
 
@@ -213,19 +221,6 @@ def components_needs(estimator: str, n_components: Any, whiten: Any) -> Needs:
         lengths=whiten,
         n_directions=int(k) if isinstance(k, Integral) else None,
     )
-
-
-def _chosen_later(k: Any) -> float | str | None:
-    """Return n_components if the number is chosen from the release: a share of variance, or "above_noise"."""
-    if isinstance(k, str):
-        return one_of("n_components", k, (ABOVE_NOISE,))
-    if isinstance(k, float | np.floating):
-        if not 0 < k < 1:
-            raise InvalidParameterError(
-                f"n_components must be an integer, a float between 0 and 1, or {ABOVE_NOISE!r}."
-            )
-        return float(k)
-    return None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
