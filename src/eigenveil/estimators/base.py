@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from inspect import signature
 from numbers import Integral
 from types import MethodType
-from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 import scipy.sparse
@@ -399,7 +399,7 @@ class PrivateEstimator(ReleaseEstimator):
     ledger: LedgerOrPath | None = None
     random_state: int | np.random.Generator | None = None
 
-    scale_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    scale_ = ReleaseAttribute(
         lambda release: release.matrix.of_all(release.scale, 1.0), "The factors that features are multiplied by."
     )
 
