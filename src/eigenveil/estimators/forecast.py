@@ -521,7 +521,16 @@ class Forecasts:
         if taken.components:
             name = taken.mechanism
             yield f"\nWhat a fit by {name} will report, as shares of the variance of the rows as they are used:"
-            yield self._reported_table()
+            counted = self.n_components is None
+            table = _table(["component"], ["variance", "width of its interval", *(["in fits"] if counted else [])])
+            for number, one in enumerate(taken.components, 1):
+                if one.there < _SELDOM:
+                    break
+                there = [f"{one.there:.0%}"] if counted else []
+                table.add_row(str(number), f"{one.share:.1%}", _width(one.half_width), *there)
+            last = [""] if counted else []
+            table.add_row("together", f"{taken.total or 0:.1%}", _width(taken.total_half_width), *last)
+            yield table
             yield ""
         lines = ["Loss: 1 - qF(V)/qF(V_k), the share of what PCA without privacy captures that is missed."]
         if self.hopeless:
@@ -547,17 +556,6 @@ class Forecasts:
                 cells.append(f"{one.rows_needed:,}" if one.rows_needed else missing)
                 cells.append(f"{one.epsilon_needed:g}" if one.epsilon_needed else missing)
             table.add_row(*cells, style="bold" if chosen else None)
-        return table
-
-    def _reported_table(self) -> "Table":
-        taken, counted = self.taken, self.n_components is None
-        table = _table(["component"], ["variance", "width of its interval", *(["in fits"] if counted else [])])
-        for number, one in enumerate(taken.components, 1):
-            if one.there < _SELDOM:
-                break
-            there = [f"{one.there:.0%}"] if counted else []
-            table.add_row(str(number), f"{one.share:.1%}", _width(one.half_width), *there)
-        table.add_row("together", f"{taken.total or 0:.1%}", _width(taken.total_half_width), *([""] if counted else []))
         return table
 
     def __str__(self) -> str:

@@ -138,11 +138,6 @@ class RowPreparation:
         """Return the preparation with a norm bound that was found."""
         return replace(self, norm=norm if self.longest is None else min(norm, self.longest))
 
-    def without_mean(self, mean: FloatArray) -> "RowPreparation":
-        """Return the preparation that subtracts a mean of scaled rows, and appends no constant any more."""
-        shift = mean / (1.0 if self.scale is None else self.scale)
-        return replace(self, shift=shift if self.shift is None else self.shift + shift, center=False)
-
     @cached_property
     def without_constant(self) -> "RowPreparation":
         """The preparation of rows whose mean is measured by itself."""
