@@ -1,4 +1,4 @@
-"""What a fit does once: scales, rules and decompositions are counted, and are the numbers that they were."""
+"""Short ways of a fit: quick checks of the spectrum give what a whole decomposition gives; threads of BLAS."""
 
 import threading
 from collections import Counter
@@ -37,15 +37,6 @@ def counted(monkeypatch, owner, name):
 
     monkeypatch.setattr(owner, name, seen)
     return calls
-
-
-# Plain Python.
-
-
-# Simulations of the noise.
-
-
-# Linear algebra after the noise.
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

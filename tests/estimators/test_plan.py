@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, gate
+from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, PrivateSparsePCA, gate
 from eigenveil.accounting.calibration import exact
 from eigenveil.errors import CapacityError, InvalidParameterError
 from eigenveil.estimators.fit import whole_moments
@@ -285,17 +285,6 @@ def test_what_can_be_refused_without_rows_is_refused_by_the_plan(model, error):
     with pytest.raises(error) as caught:
         model.plan(5)
     assert str(caught.value).endswith(".")
-
-
-def test_a_new_mechanism_is_planned_and_fitted_by_its_facts(monkeypatch):
-    class Newcomer(MECHANISMS["laplace"]):
-        name = "newcomer"
-
-    monkeypatch.setitem(MECHANISMS, "newcomer", Newcomer)
-    model = PrivatePCA(2, norm_bound=1.0, mechanism="newcomer").fit(ROWS)
-    assert model.mechanism_ == "newcomer"
-    assert model.release_.matrix.has_known_noise
-    assert model.guarantee_.adjacency is Adjacency.REPLACE_ONE
 
 
 @pytest.mark.parametrize("options", [{}, {"standardize": True}, {"center": False}])

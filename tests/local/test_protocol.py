@@ -120,12 +120,6 @@ def test_guarantee_needs_no_data_and_is_honest(mechanism):
     assert guarantee.numerics is Numerics.EXACT
 
 
-def test_shares_of_epsilon_add_up():
-    mechanism = mechanism_of(LocalProtocol(6, 1.0, trace_share=0.05))
-    assert mechanism.direction_epsilon + mechanism.trace_epsilon == 1.0
-    assert mechanism_of(LocalProtocol(6, 1.0, row_norms="unit")).direction_epsilon == 1.0
-
-
 @pytest.mark.parametrize("name", ["double_cap", "one_bit"])
 def test_shares_of_epsilon_never_add_up_to_more_than_epsilon(name):
     """In exact fractions, read as decimals and as binary numbers; the control is the nearest float."""
@@ -229,12 +223,6 @@ def test_a_row_that_is_no_row_of_numbers_is_reported_as_the_zero_row(row, row_no
     assert grid[0].any()
     assert np.array_equal(grid[[0, 2]], on_grid(protocol, [[0.4, 0.1, 0.2]] * 2))
     assert not on_grid(protocol, rows.tolist())[1].any()
-
-
-def test_text_that_is_a_number_counts_as_one():
-    protocol = LocalProtocol(3, 1.0)
-    for row in (["0.5", 0.25, True], np.array(["0.5", "0.25", "1"]), np.array([0.5, 0.25, 1], dtype=np.float16)):
-        assert np.array_equal(on_grid(protocol, [row]), on_grid(protocol, [[0.5, 0.25, 1.0]]))
 
 
 def test_invalid_rows_count_in_a_simulation_as_zero_rows():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from inspect import signature
 from numbers import Integral
 from types import MethodType
-from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 import scipy.sparse
@@ -398,7 +398,7 @@ class PrivateEstimator(ReleaseEstimator):
     ledger: LedgerOrPath | None = None
     random_state: int | np.random.Generator | None = None
 
-    scale_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    scale_ = ReleaseAttribute(
         lambda release: release.matrix.of_all(release.scale, 1.0), "The factors that features are multiplied by."
     )
 
@@ -468,14 +468,7 @@ class PrivateEstimator(ReleaseEstimator):
         return self._fit(X, plan, schema=schema, privacy_unit=privacy_unit, sample_weight=sample_weight)
 
     @one_thread
-    def _fit(self, X: Any, plan: Plan | None = None, **options: Any) -> Self:
-        self._forget_collected()
-        fit = self._planned(X, plan, **options)
-        self._fitted_by(fit.run())
-        warn_of_features_without_range(fit.source, self.release_.origin.without_range)
-        return self
-
-    def _planned(
+    def _fit(
         self,
         X: Any,
         plan: Plan | None = None,
@@ -485,8 +478,8 @@ class PrivateEstimator(ReleaseEstimator):
         sample_weight: Any = None,
         needs: Needs | None = None,
         n_targets: int | None = None,
-    ) -> Fit:
-        """Return a fit that has yet to run, after all checks that need no row."""
+    ) -> Self:
+        self._forget_collected()
         ledger = opened_ledger(self.ledger)
         parameters, needs = FitParameters.of(self), self._needs() if needs is None else needs
         source = self._opened(X, schema, privacy_unit, sample_weight)
@@ -501,16 +494,10 @@ class PrivateEstimator(ReleaseEstimator):
         else:
             plan.check_made_for(parameters, needs, features)
         generator = generator_from(self.random_state)
-        return Fit(
-            source,
-            plan,
-            generator,
-            features=features,
-            needs=needs,
-            request=request,
-            ledger=ledger,
-            count=self._count(),
-        )
+        fit = Fit(source, plan, generator, features, needs, request, ledger, self._count())
+        self._fitted_by(fit.run())
+        warn_of_features_without_range(source, self.release_.origin.without_range)
+        return self
 
     def _opened(self, X: Any, schema: Any = None, privacy_unit: Any = None, sample_weight: Any = None) -> Source:
         """Return the source of data that `fit` takes, encoded by a schema, with its privacy units or weights."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, overload
+from typing import Any, overload
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
@@ -58,27 +58,25 @@ class PrivateCovariance(PrivateEstimator):
     ((4, 4), True)
     """
 
-    covariance_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    covariance_ = ReleaseAttribute(
         lambda release: np.asarray(release.covariance), "The released matrix, shrunk, in the units of the features."
     )
-    precision_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        precision, "The inverse of `covariance_`, in which no variance is below the noise."
-    )
-    location_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    precision_ = ReleaseAttribute(precision, "The inverse of `covariance_`, in which no variance is below the noise.")
+    location_ = ReleaseAttribute(
         lambda release: release.mean, "The released mean, or the middle of the bounds or zero."
     )
-    correlation_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+    correlation_ = ReleaseAttribute(
         lambda release: release.correlation, "Correlations: `covariance_` scaled to a diagonal of 1."
     )
-    entry_interval_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+    entry_interval_ = ReleaseAttribute(
         lambda release: release.intervals.covariance(),
         "95 % confidence intervals for the covariances of the clipped rows (see `release_.intervals.about`).",
     )
-    correlation_interval_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+    correlation_interval_ = ReleaseAttribute(
         lambda release: release.intervals.correlation(),
         "95 % confidence intervals for the correlations of the clipped rows, or of Kendall's tau.",
     )
-    location_interval_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+    location_interval_ = ReleaseAttribute(
         lambda release: release.intervals.mean(), "95 % confidence intervals for the means of the clipped rows."
     )
 
@@ -210,11 +208,9 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     statistic: str = field(default="clipped", init=False)
     stages: int | str = field(default="auto", init=False)
 
-    mean_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(lambda release: release.mean, "The released mean.")
-    var_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        lambda release: _variances(release), "The released variances, shrunk."
-    )
-    scale_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    mean_ = ReleaseAttribute(lambda release: release.mean, "The released mean.")
+    var_ = ReleaseAttribute(lambda release: _variances(release), "The released variances, shrunk.")
+    scale_ = ReleaseAttribute(
         lambda release: np.sqrt(np.maximum(_variances(release), _least(release))),
         "The standard deviations that rows are divided by, at least those that are distinguishable from noise.",
     )

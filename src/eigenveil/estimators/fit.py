@@ -364,7 +364,11 @@ class Fit:
         self.drawn = replace(self.drawn, also={**self.drawn.also, name: (noisy, unit)})
         mean = np.asarray(noisy * unit, np.float64)
         mean[list(preparation.without_range)] = 0.0  # where the median is the better guess
-        return preparation.without_mean(mean), weight * variance, float(np.linalg.norm(mean))
+        shift = mean / (1.0 if preparation.scale is None else preparation.scale)
+        if preparation.shift is not None:
+            shift = preparation.shift + shift
+        preparation = replace(preparation, shift=shift, center=False)
+        return preparation, weight * variance, float(np.linalg.norm(mean))
 
     def _bounded(self, budget: Budget, preparation: RowPreparation, counts: RowSizes, reach: int) -> RowPreparation:
         """Return the preparation with a bound for its rows that is found now, up to `reach` times the one it has."""

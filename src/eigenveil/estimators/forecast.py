@@ -194,6 +194,21 @@ class Forecast:
         return {**self.__dict__, "guarantee": self.guarantee.to_dict(), "components": components}
 
 
+@dataclass
+class _Outcome:
+    """One simulated release: its loss, and what it reports in shares of the total variance, if that was read."""
+
+    loss: float
+    random_loss: float
+    captured: float
+    read: bool = False
+    shares: Sequence[float] = ()
+    half_widths: FloatArray | None = None
+    total: float | None = None
+    total_half_width: float | None = None
+    above_noise: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Forecasts:
     """Forecasts for one set of public numbers; `print` shows them as a table.
@@ -234,7 +249,13 @@ class Forecasts:
     forecasts: tuple[Forecast, ...]
     left_out: Mapping[str, str]
     auto: str | None
-    _fits: "_SimulatedFits" = field(repr=False)
+    _parameters: FitParameters = field(repr=False)
+    _needs: Needs = field(repr=False)
+    _request: Request = field(repr=False)
+    _tables: dict[int, list[tuple[FloatArray, FloatArray, np.random.Generator]]] = field(
+        default_factory=dict, repr=False
+    )
+    _found: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, mechanism: str) -> Forecast:
         """Return the forecast of one mechanism."""
@@ -274,7 +295,7 @@ class Forecasts:
         target = _checked_target(target_loss)
 
         def loss(n_rows: float) -> float:
-            return self._fits.forecast(name, math.ceil(n_rows), self.epsilon, read=0).mean
+            return self._forecast(name, math.ceil(n_rows), self.epsilon, read=0).mean
 
         # Of one row there is no covariance.
         found = smallest_meeting(loss, target, float(self.n_rows), 2.0, float(MOST_ROWS))
@@ -286,7 +307,7 @@ class Forecasts:
         target = _checked_target(target_loss)
 
         def loss(epsilon: float) -> float:
-            return self._fits.forecast(name, self.n_rows, epsilon, read=0).mean
+            return self._forecast(name, self.n_rows, epsilon, read=0).mean
 
         found = smallest_meeting(loss, target, self.epsilon, *EPSILON_RANGE)
         return None if found is None else _two_digits_up(found)
@@ -320,9 +341,151 @@ class Forecasts:
         try:
             if (n_rows, epsilon) == (self.n_rows, self.epsilon):
                 return self[name]
-            return self._fits.forecast(name, n_rows, epsilon, few=few)
+            return self._forecast(name, n_rows, epsilon, few=few)
         except EigenveilError as error:  # too few rows, noise beyond the integers, or no calibration
             return str(error)
+
+    def _forecast(
+        self, name: str, n_rows: int, epsilon: float, *, read: int = 1, much: float = math.inf, few: bool = False
+    ) -> Forecast:
+        """Return the forecast of one mechanism, with the report of the first `read` fits.
+
+        From a third of the fits where few will do, or where all of these lose more than `much`.
+        """
+        options = {**(self._parameters.mechanism_options or {}), "accept_inexact": True}  # is noted in the forecast
+        delta = _delta_for(name, self._parameters.delta)
+        by = replace(self._parameters, mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options)
+        route, d = self._plan(by, n_rows).route(n_rows), self.n_features
+        mechanism, guarantee, how = route.mechanism, route.guarantee, "; ".join(route.in_words())
+        as_asked, note = _standing(mechanism, guarantee, epsilon, self._parameters.delta)
+        if _bounded_publicly(route):
+            how += f"; the square of the bound is {1 / np.sum(self.spectrum):.3g} times the mean squared norm of a row"
+        most, approximation = max(MOST_NUMBERS // d, 2 * d), ""
+        if d > WIDEST:
+            numbers, approximation = self._to_first_order(route, n_rows), _FORMULA
+        elif n_rows <= most:
+            numbers = self._average(by, n_rows, read, much, few)
+        else:
+            wanted = tried = epsilon * _epsilon_factor(mechanism, n_rows / most)
+            while True:
+                try:
+                    numbers = self._average(replace(by, epsilon=tried), most, read, much, few)
+                    break
+                except EigenveilError:  # beyond the largest epsilon that the mechanism can be made for, or be sure of
+                    # The same steps for all, so that the largest one that is possible is found once.
+                    tried = 2.0 ** ((math.ceil(_STEPS * math.log2(tried)) - 1) / _STEPS)
+                    if tried < epsilon:
+                        raise
+            if tried != wanted and not mechanism.baseline:
+                approximation = _MORE_NOISE
+        note = "; ".join(filter(None, (note, approximation)))
+        return Forecast(mechanism=name, guarantee=guarantee, as_asked=as_asked, note=note, preparation=how, **numbers)
+
+    def _to_first_order(self, route: Route, n_rows: int) -> dict[str, Any]:
+        """Return the loss to first order in the noise, at most that of a random subspace."""
+        mechanism, rule, k, d = route.mechanism, route.rule, self.n_components, self.n_features
+        if k is None:
+            raise CapacityError(f"{mechanism.name} is too wide to simulate here; give a number of components.")
+        spectrum = np.array(self.spectrum)
+        total = float(spectrum.sum())
+        # Rows of one length, or bounded privately, are taken to be as long as they may be.
+        trace = total if _bounded_publicly(route) else 1.0
+        used = spectrum / spectrum.sum() * (trace * rule.norm**2 / rule.reach_squared)
+        random = 1 - k / d * total / float(spectrum[:k].sum())
+        if k == d:
+            mean = 0.0
+        elif mechanism.baseline:
+            mean = random if mechanism.guarantee().is_private else 0.0
+        else:
+            # A mechanism that draws a whole matrix, for a mean or for correlations, was made for all directions.
+            known = type(mechanism)(**{**mechanism.parameters(), "n_components": k}).first_order_loss(used, n_rows)
+            if known is None:
+                raise CapacityError(f"{mechanism.name} is too wide to simulate here, and has no formula for its loss.")
+            mean = min(known[0] / float(used[:k].sum()), random)
+        return {"mean": mean, "standard_error": None, "low": None, "high": None, "random_loss": random}
+
+    def _plan(self, parameters: FitParameters, n_rows: int) -> Plan:
+        """Return the plan of a fit of so many rows."""
+        return plan_fit(parameters, self._needs, Features.declared(self.n_features, parameters), n_rows)
+
+    def _average(self, parameters: FitParameters, n_rows: int, read: int, much: float, few: bool) -> dict[str, Any]:
+        """Return the numbers of a forecast from fits; a tenth of epsilon and of the rows may come to the same fits."""
+        question = parameters.mechanism, float(f"{parameters.epsilon:.12g}"), n_rows, read, much, few
+        if question not in self._found:
+            self._found[question] = expected(self._outcomes(parameters, n_rows, read, much, few))
+        return self._found[question]
+
+    def _outcomes(self, parameters: FitParameters, n_rows: int, read: int, much: float, few: bool) -> list[_Outcome]:
+        """Return fits of one mechanism, the first `read` of them with what they report.
+
+        Of fits that lose more than `much` only the number of components above the noise is read.
+        """
+        # What ranges are does not matter, only how long rows are beside them.
+        ranges = (-1.0, 1.0) if _has_ranges(self._parameters) else None
+        plan = self._plan(replace(parameters, schema=None, bounds=ranges, privacy_unit=None), n_rows)
+        route = plan.route(n_rows)
+        unit = route.rule.norm if _bounded_publicly(route) else 1.0
+        recommendable, _ = _standing(route.mechanism, route.guarantee, parameters.epsilon, parameters.delta)
+        third = max(2, self.repeats // _BESIDE)
+        outcomes: list[_Outcome] = []
+        releases: list[Release] = []
+        loses_much = False
+        with warnings.catch_warnings(), one_blas_thread():  # several would wait for one another at this size
+            warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
+            for rows, true, generator in self._made_up(n_rows):
+                if len(outcomes) == third:
+                    loses_much = min(outcome.loss for outcome in outcomes) > much
+                    if few or loses_much or not recommendable:
+                        break
+                source = open_table(rows if unit == 1 else rows * unit)
+                release = Fit(
+                    source,
+                    plan,
+                    copy.deepcopy(generator),
+                    features=Features.of(source),
+                    needs=self._needs,
+                    request=self._request,
+                    ledger=None,
+                ).run()
+                directions = release.spectrum.directions
+                k, d = directions.shape
+                best, trace = float(np.linalg.eigvalsh(true)[::-1][:k].sum()), float(np.trace(true))
+                carried = float(np.einsum("ki,ij,kj->", directions, true, directions))
+                loss = 1 - carried / best
+                outcomes.append(_Outcome(loss if loss > _ROUNDING else 0.0, 1 - k / d * trace / best, carried / trace))
+                releases += [release] if len(releases) < read else []
+            for outcome, release in zip(outcomes, releases, strict=False):
+                _read_report(outcome, release, whole=not loses_much)
+        return outcomes
+
+    def _made_up(self, n_rows: int) -> list[tuple[FloatArray, FloatArray, np.random.Generator]]:
+        """Return tables of so many rows, the same for all mechanisms.
+
+        Each has Gaussian rows of the spectrum, turned at random or so that all features have the same variance; the
+        matrix whose directions a fit looks for; and the generator that goes on after them.
+        """
+        if n_rows in self._tables:
+            return self._tables[n_rows]
+        values, d, standardize = np.array(self.spectrum), self.n_features, self._parameters.standardize
+        tables = []
+        for generator in seeded_generator(self.seed).spawn(self.repeats):
+            if standardize and d > 1:
+                import scipy.stats  # half of a second, which others do not wait for
+
+                shares = values * (d / values.sum())
+                correlation = scipy.stats.random_correlation.rvs(shares, random_state=generator, tol=1e-6)
+                basis = np.linalg.eigh(correlation)[1][:, ::-1]
+            else:
+                basis = haar_orthogonal(1, d, d, generator)[0]
+            rows = np.asarray(generator.standard_normal((n_rows, d)) * np.sqrt(values) @ basis.T)
+            centred = rows - rows.mean(axis=0) if self._parameters.center else rows
+            true = np.asarray(centred.T @ centred / len(rows))
+            if standardize:
+                sizes = np.sqrt(np.diag(true))
+                true = np.asarray(true / np.outer(sizes, sizes))
+            tables.append((rows, true, generator))
+        self._tables[n_rows] = tables
+        return tables
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -358,7 +521,16 @@ class Forecasts:
         if taken.components:
             name = taken.mechanism
             yield f"\nWhat a fit by {name} will report, as shares of the variance of the rows as they are used:"
-            yield self._reported_table()
+            counted = self.n_components is None
+            table = _table(["component"], ["variance", "width of its interval", *(["in fits"] if counted else [])])
+            for number, one in enumerate(taken.components, 1):
+                if one.there < _SELDOM:
+                    break
+                there = [f"{one.there:.0%}"] if counted else []
+                table.add_row(str(number), f"{one.share:.1%}", _width(one.half_width), *there)
+            last = [""] if counted else []
+            table.add_row("together", f"{taken.total or 0:.1%}", _width(taken.total_half_width), *last)
+            yield table
             yield ""
         lines = ["Loss: 1 - qF(V)/qF(V_k), the share of what PCA without privacy captures that is missed."]
         if self.hopeless:
@@ -384,17 +556,6 @@ class Forecasts:
                 cells.append(f"{one.rows_needed:,}" if one.rows_needed else missing)
                 cells.append(f"{one.epsilon_needed:g}" if one.epsilon_needed else missing)
             table.add_row(*cells, style="bold" if chosen else None)
-        return table
-
-    def _reported_table(self) -> "Table":
-        taken, counted = self.taken, self.n_components is None
-        table = _table(["component"], ["variance", "width of its interval", *(["in fits"] if counted else [])])
-        for number, one in enumerate(taken.components, 1):
-            if one.there < _SELDOM:
-                break
-            there = [f"{one.there:.0%}"] if counted else []
-            table.add_row(str(number), f"{one.share:.1%}", _width(one.half_width), *there)
-        table.add_row("together", f"{taken.total or 0:.1%}", _width(taken.total_half_width), *([""] if counted else []))
         return table
 
     def __str__(self) -> str:
@@ -510,13 +671,28 @@ def forecast(
     k: Any = estimator.n_components
     if k is None or isinstance(k, float) or (isinstance(k, str) and k != ABOVE_NOISE):
         raise InvalidParameterError("A forecast needs n_components as a number, or 'above_noise'.")
-    k, seed = None if k == ABOVE_NOISE else int(k), integer_between("seed", seed, 0)
-    repeats, parameters = integer_between("repeats", repeats, 2), FitParameters.of(estimator)
-    request = estimator._request(Features.declared(d, parameters).n_features, None)
-    fits = _SimulatedFits(parameters, estimator._needs(), request, values, k, repeats, seed)
+    parameters = FitParameters.of(estimator)
+    answer = Forecasts(
+        n_rows=n,
+        epsilon=epsilon,
+        n_features=d,
+        n_components=None if k == ABOVE_NOISE else int(k),
+        delta=delta,
+        adjacency=parameters.adjacency,
+        spectrum=tuple(map(float, values)),
+        repeats=integer_between("repeats", repeats, 2),
+        seed=integer_between("seed", seed, 0),
+        target_loss=target,
+        forecasts=(),
+        left_out={},
+        auto=None,
+        _parameters=parameters,
+        _needs=estimator._needs(),
+        _request=estimator._request(Features.declared(d, parameters).n_features, None),
+    )
     auto: str | None
     try:  # refuses what a fit would refuse whatever the mechanism
-        auto = fits.plan(parameters, n).route(n).mechanism.name
+        auto = answer._plan(parameters, n).route(n).mechanism.name
     except CapacityError:  # noise beyond the integers, of one that another mechanism may not have
         auto = None
     forecasts, left_out, much = [], {}, math.inf
@@ -526,7 +702,7 @@ def forecast(
             left_out[name] = refusal
             continue
         try:
-            found = fits.forecast(name, n, epsilon, read=_READ if name == auto else 1, much=much)
+            found = answer._forecast(name, n, epsilon, read=_READ if name == auto else 1, much=much)
         except EigenveilError as error:  # noise beyond the integers, no calibration, or too few rows
             left_out[name] = str(error)
             continue
@@ -536,22 +712,7 @@ def forecast(
     forecasts.sort(key=lambda one: one.mean)
     if not any(one.as_asked for one in forecasts):
         raise InvalidParameterError("No mechanism can give this epsilon and delta; choose a larger epsilon.")
-    answer = Forecasts(
-        n_rows=n,
-        epsilon=epsilon,
-        n_features=d,
-        n_components=k,
-        delta=delta,
-        adjacency=parameters.adjacency,
-        spectrum=tuple(map(float, values)),
-        repeats=repeats,
-        seed=seed,
-        target_loss=target,
-        forecasts=tuple(forecasts),
-        left_out=left_out,
-        auto=auto,
-        _fits=fits,
-    )
+    answer = replace(answer, forecasts=tuple(forecasts), left_out=left_out, auto=auto)
     if target is None:
         return answer
     needed = [
@@ -565,185 +726,6 @@ def forecast(
         for one in forecasts
     ]
     return replace(answer, forecasts=tuple(needed))
-
-
-@dataclass
-class _Outcome:
-    """One simulated release: its loss, and what it reports in shares of the total variance, if that was read."""
-
-    loss: float
-    random_loss: float
-    captured: float
-    read: bool = False
-    shares: Sequence[float] = ()
-    half_widths: FloatArray | None = None
-    total: float | None = None
-    total_half_width: float | None = None
-    above_noise: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class _SimulatedFits:
-    """Fits of an estimator to made-up rows, by any mechanism at any epsilon.
-
-    `spectrum` has the eigenvalues of the rows in squared units of a public norm bound; only their shape counts where no
-    bound is public. The random numbers are the same for every n and epsilon.
-    """
-
-    parameters: FitParameters
-    needs: Needs
-    request: Request
-    spectrum: FloatArray
-    n_components: int | None
-    repeats: int
-    seed: int
-    _tables: dict[int, list[tuple[FloatArray, FloatArray, np.random.Generator]]] = field(default_factory=dict)
-    _found: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
-
-    def forecast(
-        self, name: str, n_rows: int, epsilon: float, *, read: int = 1, much: float = math.inf, few: bool = False
-    ) -> Forecast:
-        """Return the forecast of one mechanism, with the report of the first `read` fits.
-
-        From a third of the fits where few will do, or where all of these lose more than `much`.
-        """
-        options = {**(self.parameters.mechanism_options or {}), "accept_inexact": True}  # is noted in the forecast
-        delta = _delta_for(name, self.parameters.delta)
-        by = replace(self.parameters, mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options)
-        route, d = self.plan(by, n_rows).route(n_rows), self.spectrum.size
-        mechanism, guarantee, how = route.mechanism, route.guarantee, "; ".join(route.in_words())
-        as_asked, note = _standing(mechanism, guarantee, epsilon, self.parameters.delta)
-        if _bounded_publicly(route):
-            how += f"; the square of the bound is {1 / self.spectrum.sum():.3g} times the mean squared norm of a row"
-        most, approximation = max(MOST_NUMBERS // d, 2 * d), ""
-        if d > WIDEST:
-            numbers, approximation = self._to_first_order(route, n_rows), _FORMULA
-        elif n_rows <= most:
-            numbers = self._average(by, n_rows, read, much, few)
-        else:
-            wanted = tried = epsilon * _epsilon_factor(mechanism, n_rows / most)
-            while True:
-                try:
-                    numbers = self._average(replace(by, epsilon=tried), most, read, much, few)
-                    break
-                except EigenveilError:  # beyond the largest epsilon that the mechanism can be made for, or be sure of
-                    # The same steps for all, so that the largest one that is possible is found once.
-                    tried = 2.0 ** ((math.ceil(_STEPS * math.log2(tried)) - 1) / _STEPS)
-                    if tried < epsilon:
-                        raise
-            if tried != wanted and not mechanism.baseline:
-                approximation = _MORE_NOISE
-        note = "; ".join(filter(None, (note, approximation)))
-        return Forecast(mechanism=name, guarantee=guarantee, as_asked=as_asked, note=note, preparation=how, **numbers)
-
-    def _to_first_order(self, route: Route, n_rows: int) -> dict[str, Any]:
-        """Return the loss to first order in the noise, at most that of a random subspace."""
-        mechanism, rule, k, d = route.mechanism, route.rule, self.n_components, self.spectrum.size
-        if k is None:
-            raise CapacityError(f"{mechanism.name} is too wide to simulate here; give a number of components.")
-        total = float(self.spectrum.sum())
-        # Rows of one length, or bounded privately, are taken to be as long as they may be.
-        trace = total if _bounded_publicly(route) else 1.0
-        used = self.spectrum / self.spectrum.sum() * (trace * rule.norm**2 / rule.reach_squared)
-        random = 1 - k / d * total / float(self.spectrum[:k].sum())
-        if k == d:
-            mean = 0.0
-        elif mechanism.baseline:
-            mean = random if mechanism.guarantee().is_private else 0.0
-        else:
-            # A mechanism that draws a whole matrix, for a mean or for correlations, was made for all directions.
-            known = type(mechanism)(**{**mechanism.parameters(), "n_components": k}).first_order_loss(used, n_rows)
-            if known is None:
-                raise CapacityError(f"{mechanism.name} is too wide to simulate here, and has no formula for its loss.")
-            mean = min(known[0] / float(used[:k].sum()), random)
-        return {"mean": mean, "standard_error": None, "low": None, "high": None, "random_loss": random}
-
-    def plan(self, parameters: FitParameters, n_rows: int) -> Plan:
-        """Return the plan of a fit of so many rows."""
-        return plan_fit(parameters, self.needs, Features.declared(self.spectrum.size, parameters), n_rows)
-
-    def _average(self, parameters: FitParameters, n_rows: int, read: int, much: float, few: bool) -> dict[str, Any]:
-        """Return the numbers of a forecast from fits; a tenth of epsilon and of the rows may come to the same fits."""
-        question = parameters.mechanism, float(f"{parameters.epsilon:.12g}"), n_rows, read, much, few
-        if question not in self._found:
-            self._found[question] = expected(self._outcomes(parameters, n_rows, read, much, few))
-        return self._found[question]
-
-    def _outcomes(self, parameters: FitParameters, n_rows: int, read: int, much: float, few: bool) -> list[_Outcome]:
-        """Return fits of one mechanism, the first `read` of them with what they report.
-
-        Of fits that lose more than `much` only the number of components above the noise is read.
-        """
-        # What ranges are does not matter, only how long rows are beside them.
-        ranges = (-1.0, 1.0) if _has_ranges(self.parameters) else None
-        plan = self.plan(replace(parameters, schema=None, bounds=ranges, privacy_unit=None), n_rows)
-        route = plan.route(n_rows)
-        unit = route.rule.norm if _bounded_publicly(route) else 1.0
-        recommendable, _ = _standing(route.mechanism, route.guarantee, parameters.epsilon, parameters.delta)
-        third = max(2, self.repeats // _BESIDE)
-        outcomes: list[_Outcome] = []
-        releases: list[Release] = []
-        loses_much = False
-        with warnings.catch_warnings(), one_blas_thread():  # several would wait for one another at this size
-            warnings.simplefilter("ignore")  # of noise, of seeds and of a large delta: all of it is public here
-            for rows, true, generator in self._made_up(n_rows):
-                if len(outcomes) == third:
-                    loses_much = min(outcome.loss for outcome in outcomes) > much
-                    if few or loses_much or not recommendable:
-                        break
-                source = open_table(rows if unit == 1 else rows * unit)
-                release = Fit(
-                    source,
-                    plan,
-                    copy.deepcopy(generator),
-                    features=Features.of(source),
-                    needs=self.needs,
-                    request=self.request,
-                    ledger=None,
-                ).run()
-                outcomes.append(_loss(release.spectrum.directions, true))
-                releases += [release] if len(releases) < read else []
-            for outcome, release in zip(outcomes, releases, strict=False):
-                _read_report(outcome, release, whole=not loses_much)
-        return outcomes
-
-    def _made_up(self, n_rows: int) -> list[tuple[FloatArray, FloatArray, np.random.Generator]]:
-        """Return tables of so many rows, the same for all mechanisms.
-
-        Each has Gaussian rows of the spectrum, turned at random or so that all features have the same variance; the
-        matrix whose directions a fit looks for; and the generator that goes on after them.
-        """
-        if n_rows in self._tables:
-            return self._tables[n_rows]
-        values, d, standardize = self.spectrum, self.spectrum.size, self.parameters.standardize
-        tables = []
-        for generator in seeded_generator(self.seed).spawn(self.repeats):
-            if standardize and d > 1:
-                import scipy.stats  # half of a second, which others do not wait for
-
-                shares = values * (d / values.sum())
-                correlation = scipy.stats.random_correlation.rvs(shares, random_state=generator, tol=1e-6)
-                basis = np.linalg.eigh(correlation)[1][:, ::-1]
-            else:
-                basis = haar_orthogonal(1, d, d, generator)[0]
-            rows = np.asarray(generator.standard_normal((n_rows, d)) * np.sqrt(values) @ basis.T)
-            centred = rows - rows.mean(axis=0) if self.parameters.center else rows
-            true = np.asarray(centred.T @ centred / len(rows))
-            if standardize:
-                sizes = np.sqrt(np.diag(true))
-                true = np.asarray(true / np.outer(sizes, sizes))
-            tables.append((rows, true, generator))
-        self._tables[n_rows] = tables
-        return tables
-
-
-def _loss(directions: FloatArray, true: FloatArray) -> _Outcome:
-    """Return the outcome of released directions (k x d) for rows of this covariance."""
-    k, d = directions.shape
-    best, trace = float(np.linalg.eigvalsh(true)[::-1][:k].sum()), float(np.trace(true))
-    carried = float(np.einsum("ki,ij,kj->", directions, true, directions))
-    loss = 1 - carried / best
-    return _Outcome(loss if loss > _ROUNDING else 0.0, 1 - k / d * trace / best, carried / trace)
 
 
 def _read_report(outcome: _Outcome, release: Release, whole: bool) -> None:

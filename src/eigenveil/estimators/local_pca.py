@@ -1,7 +1,7 @@
 """`LocalPCA` and `LocalSparsePCA`: PCA under local differential privacy, simulated in one process."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -174,12 +174,8 @@ class LocalSparsePCA(LocalPCA):
     tol: float = 1e-4
     max_iter: int = 500
 
-    penalty_: ClassVar[ReleaseAttribute[float]] = ReleaseAttribute(
-        lambda release: release.spectrum.sparse.penalty, "The penalty used."
-    )
-    n_iter_: ClassVar[ReleaseAttribute[int]] = ReleaseAttribute(
-        lambda release: release.spectrum.sparse.n_iter, "Iterations of the solver."
-    )
+    penalty_ = ReleaseAttribute(lambda release: release.spectrum.sparse.penalty, "The penalty used.")
+    n_iter_ = ReleaseAttribute(lambda release: release.spectrum.sparse.n_iter, "Iterations of the solver.")
 
     def _request(self, n_features: int) -> SparseRequest:
         k = n_features if self.n_components is None else self.n_components

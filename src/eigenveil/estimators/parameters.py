@@ -72,6 +72,9 @@ class FitParameters:
     def of(cls, estimator: Estimator) -> Self:
         """Return the parameters of an estimator, or refuse one that has no meaning."""
         given = {name: getattr(estimator, name) for name in cls.__dataclass_fields__}
+        stages = {str(one): one for one in STAGES}  # also as the text that a command line has
+        if isinstance(given["stages"], bool) or str(given["stages"]) not in stages:
+            raise InvalidParameterError(f"stages must be 1, 2 or 'auto', got {shown(given['stages'])}.")
         checked = {
             "statistic": one_of("statistic", given["statistic"], (AUTO, *STATISTICS)),
             "standardize": truth_value("standardize", given["standardize"], "; give public sizes by a schema"),
@@ -79,7 +82,7 @@ class FitParameters:
             "privacy_unit": checked_unit_column(given["privacy_unit"]),
             "unit_weight": one_of("unit_weight", given["unit_weight"], UNIT_WEIGHTS),
             "adjacency": Adjacency.parse(given["adjacency"]),
-            "stages": checked_stages(given["stages"]),
+            "stages": stages[str(given["stages"])],
         }
         return cls(**given | checked)
 
@@ -196,8 +199,16 @@ class Needs:
 
 def components_request(n_components: Any, whiten: Any, standardize: Any, n_features: int) -> ComponentsRequest:
     """Return the request of a `PrivatePCA` with these parameters; raise if it is invalid."""
-    wanted: int | float | str | None = _chosen_later(n_components)
-    if wanted is None and n_components is not None:
+    wanted: int | float | str | None = n_components
+    if isinstance(n_components, str):
+        wanted = one_of("n_components", n_components, (ABOVE_NOISE,))
+    elif isinstance(n_components, float | np.floating):
+        wanted = float(n_components)
+        if not 0 < wanted < 1:
+            raise InvalidParameterError(
+                f"n_components must be an integer, a float between 0 and 1, or {ABOVE_NOISE!r}."
+            )
+    elif n_components is not None:
         wanted = integer_between("n_components", n_components, 1, n_features)
     return ComponentsRequest(wanted, truth_value("whiten", whiten), correlation=bool(standardize))
 
@@ -213,19 +224,6 @@ def components_needs(estimator: str, n_components: Any, whiten: Any) -> Needs:
         lengths=whiten,
         n_directions=int(k) if isinstance(k, Integral) else None,
     )
-
-
-def _chosen_later(k: Any) -> float | str | None:
-    """Return n_components if the number is chosen from the release: a share of variance, or "above_noise"."""
-    if isinstance(k, str):
-        return one_of("n_components", k, (ABOVE_NOISE,))
-    if isinstance(k, float | np.floating):
-        if not 0 < k < 1:
-            raise InvalidParameterError(
-                f"n_components must be an integer, a float between 0 and 1, or {ABOVE_NOISE!r}."
-            )
-        return float(k)
-    return None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -301,7 +299,14 @@ class Features:
                 f"The schema has {schema.n_features} features and not {d}; give n_features=schema.n_features."
             )
         if schema is None:
-            names = _names_of(parameters.bounds, d)
+            bounds, names = parameters.bounds, None
+            if isinstance(bounds, Mapping) and all(isinstance(name, str) for name in bounds):
+                names = tuple(bounds)
+                if d != len(names):
+                    raise InvalidParameterError(
+                        f"bounds names {len(names)} features and not {d}; name every feature, or plan for an opened "
+                        "table."
+                    )
             return cls(d, names, (False,) * d, by_unit=parameters.privacy_unit is not None)
         kinds = [column.kind for column in schema.columns for _ in column.features]
         one_hot = tuple(fixed for column in schema.columns for fixed in column.one_hot)
@@ -392,25 +397,6 @@ def public_rows(source: Source, adjacency: Adjacency) -> int | None:
     if adjacency is not Adjacency.REPLACE_ONE or getattr(source, "by_unit", False):
         return None
     return getattr(source, "n_rows", None) or None
-
-
-def _names_of(bounds: object, d: int) -> tuple[str, ...] | None:
-    """Return the names of so many features by which bounds are given, in that order; None without names."""
-    if not isinstance(bounds, Mapping) or not all(isinstance(name, str) for name in bounds):
-        return None
-    if len(bounds) != d:
-        raise InvalidParameterError(
-            f"bounds names {len(bounds)} features and not {d}; name every feature, or plan for an opened table."
-        )
-    return tuple(bounds)
-
-
-def checked_stages(stages: object) -> object:
-    """Return the parameter if it is one of `STAGES`, also as the text that a command line has."""
-    named = {str(one): one for one in STAGES}
-    if isinstance(stages, bool) or str(stages) not in named:
-        raise InvalidParameterError(f"stages must be 1, 2 or 'auto', got {shown(stages)}.")
-    return named[str(stages)]
 
 
 def checked_unit_column(privacy_unit: Any) -> str | int | None:

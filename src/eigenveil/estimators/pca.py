@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,67 +61,65 @@ def _has_density(estimator: Estimator) -> None:
 class ComponentsEstimator(TransformerMixin, ReleaseEstimator):
     """Base class of the estimators of principal components: their attributes, and projections on the components."""
 
-    components_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    components_ = ReleaseAttribute(
         lambda release: release.matrix.of_all(release.components, 0.0), "Principal directions of the scaled features."
     )
-    mean_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    mean_ = ReleaseAttribute(
         lambda release: release.matrix.of_all(release.mean, 0.0), "The mean that `transform` subtracts."
     )
-    n_components_: ClassVar[ReleaseAttribute[int]] = ReleaseAttribute(
-        lambda release: len(release.components), "Number of components."
-    )
-    covariance_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+    n_components_ = ReleaseAttribute(lambda release: len(release.components), "Number of components.")
+    covariance_ = ReleaseAttribute(
         lambda release: release.covariance,
         "The released matrix, shrunk, in the units of the features; None where only a subspace was released.",
     )
-    correlation_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+    correlation_ = ReleaseAttribute(
         lambda release: release.correlation, "Correlations: `covariance_` scaled to a diagonal of 1."
     )
-    explained_variance_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+    explained_variance_ = ReleaseAttribute(
         lambda release: release.explained_variance,
         "Variances along the components, of the scaled features; None where none were released.",
     )
-    explained_variance_ratio_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+    explained_variance_ratio_ = ReleaseAttribute(
         lambda release: release.explained_variance_ratio,
         "Share of the total variance for each component; None where no variances were released.",
     )
-    explained_variance_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    explained_variance_interval_ = ReleaseAttribute(
         _with_known_noise(lambda release: release.explained_variance_interval),
         "95 % confidence intervals for the variances along the components (see `release_.intervals.about`).",
     )
-    explained_variance_interval_kind_: ClassVar[ReleaseAttribute[tuple[str, ...]]] = ReleaseAttribute(
+    explained_variance_interval_kind_ = ReleaseAttribute(
         _with_known_noise(lambda release: release.spectrum.explained_variance_interval_kind),
         'For each interval "exact distribution" or "approximate".',
     )
-    explained_variance_ratio_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    explained_variance_ratio_interval_ = ReleaseAttribute(
         _with_known_noise(lambda release: release.spectrum.explained_variance_ratio_interval),
         "95 % confidence intervals for the shares of the components (see `release_.intervals.about`).",
     )
-    captured_variance_: ClassVar[ReleaseAttribute[float | None]] = ReleaseAttribute(
+    captured_variance_ = ReleaseAttribute(
         lambda release: release.spectrum.captured_variance,
         "Variance along all components together; None where no variances were released.",
     )
-    captured_variance_ratio_: ClassVar[ReleaseAttribute[float | None]] = ReleaseAttribute(
+    captured_variance_ratio_ = ReleaseAttribute(
         lambda release: release.spectrum.captured_variance_ratio,
         "Share of the total variance for all components together; None where no variances were released.",
     )
-    captured_variance_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    captured_variance_interval_ = ReleaseAttribute(
         _with_known_noise(lambda release: release.spectrum.captured_variance_interval),
         "95 % confidence interval for the variance along all components together.",
     )
-    captured_variance_ratio_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    captured_variance_ratio_interval_ = ReleaseAttribute(
         _with_known_noise(lambda release: release.spectrum.captured_variance_ratio_interval),
         "95 % confidence interval for the share of all components together.",
     )
-    above_noise_: ClassVar[ReleaseAttribute[NDArray[np.bool_]]] = ReleaseAttribute(
+    above_noise_ = ReleaseAttribute(
         _with_known_noise(lambda release: release.above_noise),
         "Whether each component is distinguishable from noise; the probability of too many is at most 5 %.",
     )
-    angle_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    angle_ = ReleaseAttribute(
         _with_known_noise(lambda release: getattr(release.spectrum.loading_errors(), "angle", None)),
         "Expected angles between the components and the true ones, in degrees; 90 if undetermined.",
     )
-    angle_bound_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    angle_bound_ = ReleaseAttribute(
         _with_known_noise(lambda release: getattr(release.spectrum.loading_errors(), "angle_bound", None)),
         "95 % bounds on these angles, in degrees; 90 if undetermined.",
     )
@@ -271,11 +269,11 @@ class PrivatePCA(ComponentsEstimator, PrivateEstimator):
     n_components: int | float | str | None = field(default=None, kw_only=False)
     whiten: bool = False
 
-    singular_values_: ClassVar[ReleaseAttribute[FloatArray | None]] = ReleaseAttribute(
+    singular_values_ = ReleaseAttribute(
         lambda release: release.spectrum.singular_values,
         "Singular values of the centred, scaled rows; None where no variances were released.",
     )
-    noise_variance_: ClassVar[ReleaseAttribute[float | None]] = ReleaseAttribute(
+    noise_variance_ = ReleaseAttribute(
         lambda release: release.spectrum.noise_variance,
         "Mean variance beside the components, as in probabilistic PCA; None where no variances were released.",
     )
@@ -393,15 +391,11 @@ class PrivateSparsePCA(PrivatePCA):
     max_iter: int = 500
     stages: int | str = field(default="auto", init=False)
 
-    kept_: ClassVar[ReleaseAttribute[NDArray[np.int_]]] = ReleaseAttribute(
-        lambda release: _kept(release), "Features that the release describes."
-    )
-    support_: ClassVar[ReleaseAttribute[NDArray[np.int_]]] = ReleaseAttribute(
+    kept_ = ReleaseAttribute(lambda release: _kept(release), "Features that the release describes.")
+    support_ = ReleaseAttribute(
         lambda release: _kept(release)[release.spectrum.sparse.support], "Features with a nonzero loading."
     )
-    n_iter_: ClassVar[ReleaseAttribute[int]] = ReleaseAttribute(
-        lambda release: release.spectrum.sparse.n_iter, "Iterations of the optimization."
-    )
+    n_iter_ = ReleaseAttribute(lambda release: release.spectrum.sparse.n_iter, "Iterations of the optimization.")
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None, n_targets: int | None = None) -> Request:
         del feature_names, n_targets

@@ -138,11 +138,6 @@ class RowPreparation:
         """Return the preparation with a norm bound that was found."""
         return replace(self, norm=norm if self.longest is None else min(norm, self.longest))
 
-    def without_mean(self, mean: FloatArray) -> "RowPreparation":
-        """Return the preparation that subtracts a mean of scaled rows, and appends no constant any more."""
-        shift = mean / (1.0 if self.scale is None else self.scale)
-        return replace(self, shift=shift if self.shift is None else self.shift + shift, center=False)
-
     @cached_property
     def without_constant(self) -> "RowPreparation":
         """The preparation of rows whose mean is measured by itself."""
@@ -178,18 +173,6 @@ class RowPreparation:
     def norm_or_one(self) -> float:
         """The norm of `bound`, which is not made for it."""
         return 1.0 if self.norm is None else self.norm
-
-
-def _own_scale(half: FloatArray, center: bool) -> FloatArray:
-    """Return the factors of features with these half widths, where they are read in their own units.
-
-    Ones about the origin: a mechanism may draw directions there, and scaling would change them. About the mean, a
-    feature reaches as far out as the root of its half width, where the noise is least in own units
-    (docs/explanation/raw_tables.md); narrow features reach a little farther, which costs little.
-    """
-    if not center:
-        return np.ones_like(half)
-    return np.asarray(np.sqrt(np.maximum(half, half.mean() * LEAST_REACH**2)) / half)
 
 
 def _check_target(statistic: str, standardize: bool, center: bool) -> None:
@@ -347,7 +330,12 @@ def prepared(parameters: FitParameters, needs: Needs, features: Features) -> Row
         given["given_bounds"] = pairs[:1] if len(set(pairs)) == 1 else pairs
     middle, half = (low + high) / 2, (high - low) / 2
     own_units = has_own_units(parameters, needs, features.schema)
-    scale = 1 / half if norm is not None or not own_units else _own_scale(half, center)
+    scale = 1 / half
+    if own_units and norm is None:
+        # A feature reaches as far out as the root of its half width, where the noise about the mean is least in own
+        # units (docs/explanation/raw_tables.md); narrow features reach a little farther, which costs little. About the
+        # origin a mechanism may draw directions, and scaling would change them.
+        scale = np.sqrt(np.maximum(half, half.mean() * LEAST_REACH**2)) / half if center else np.ones_like(half)
     if norm is None and counted_as["unit_weight"] != "by_rows":  # pooled rows are as many as a person has
         reach = half * scale
         if features.schema is not None:

@@ -1,6 +1,6 @@
 """`PrivateRidge`: differentially private ridge regression from one released second moment of [X, y]."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -14,7 +14,6 @@ from ..errors import InvalidDataError, InvalidParameterError, integer_between, n
 from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request
 from ..releases.record import Release
-from ..releases.regression import Regression
 from ..releases.summary import Summary
 from ..tables.frames import ColumnsReader, as_frame
 from ..tables.schema import Schema
@@ -29,6 +28,19 @@ from .base import (
 from .parameters import Needs
 from .plan import Plan
 from .preparation import check_one_pass
+
+
+def _of_each_target(name: str, doc: str) -> ReleaseAttribute[Any]:
+    """Return an attribute of the regression; with a table of targets, an array of the values for each."""
+
+    def read(release: Release) -> Any:
+        fits, request = release.regressions, release.origin.request
+        assert isinstance(request, RegressionRequest)
+        if isinstance(request.target, tuple):
+            return np.array([getattr(fit, name) for fit in fits])
+        return getattr(fits[0], name)
+
+    return ReleaseAttribute(read, doc)
 
 
 @names_unknown_parameters
@@ -96,35 +108,15 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
     standardize: bool = field(default=False, init=False)
     statistic: str = field(default="auto", init=False)
 
-    coef_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        lambda release: _of_targets(release, lambda fit: fit.coef), "Coefficients of the features."
-    )
-    intercept_: ClassVar[ReleaseAttribute[Any]] = ReleaseAttribute(
-        lambda release: _of_targets(release, lambda fit: fit.intercept), "Intercept."
-    )
-    r2_: ClassVar[ReleaseAttribute[Any]] = ReleaseAttribute(
-        lambda release: _of_targets(release, lambda fit: fit.r2),
-        "Share of the variance of the target that the fit explains.",
-    )
-    alpha_: ClassVar[ReleaseAttribute[Any]] = ReleaseAttribute(
-        lambda release: _of_targets(release, lambda fit: fit.alpha), "Regularization per row."
-    )
-    coef_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        lambda release: _of_targets(release, lambda fit: fit.coef_interval),
-        "95 % confidence intervals for the coefficients.",
-    )
-    r2_interval_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
-        lambda release: _of_targets(release, lambda fit: fit.r2_interval),
-        "95 % confidence interval for the R² of least squares.",
-    )
-    intercept_error_: ClassVar[ReleaseAttribute[Any]] = ReleaseAttribute(
-        lambda release: _of_targets(release, lambda fit: fit.intercept_error), "Standard error of the intercept."
-    )
-    determined_: ClassVar[ReleaseAttribute[Any]] = ReleaseAttribute(
-        lambda release: _of_targets(release, lambda fit: fit.determined),
-        "Whether the noise leaves every direction of the features.",
-    )
-    scale_: ClassVar[ReleaseAttribute[FloatArray]] = ReleaseAttribute(
+    coef_ = _of_each_target("coef", "Coefficients of the features.")
+    intercept_ = _of_each_target("intercept", "Intercept.")
+    r2_ = _of_each_target("r2", "Share of the variance of the target that the fit explains.")
+    alpha_ = _of_each_target("alpha", "Regularization per row.")
+    coef_interval_ = _of_each_target("coef_interval", "95 % confidence intervals for the coefficients.")
+    r2_interval_ = _of_each_target("r2_interval", "95 % confidence interval for the R² of least squares.")
+    intercept_error_ = _of_each_target("intercept_error", "Standard error of the intercept.")
+    determined_ = _of_each_target("determined", "Whether the noise leaves every direction of the features.")
+    scale_ = ReleaseAttribute(
         lambda release: release.scale[_features(release)],
         "The factors that features are multiplied by.",
     )
@@ -259,13 +251,6 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         tags.target_tags.multi_output = True
         tags.regressor_tags.poor_score = True  # noise of epsilon = 1 on a few hundred rows is meant to hide them
         return tags
-
-
-def _of_targets(release: Release, read: Callable[[Regression], Any]) -> Any:
-    """Read a value off the regression; for a table of targets, an array of one value each."""
-    fits, request = release.regressions, release.origin.request
-    assert isinstance(request, RegressionRequest)
-    return np.array([read(fit) for fit in fits]) if isinstance(request.target, tuple) else read(fits[0])
 
 
 def _features(release: Release) -> list[int]:

@@ -141,7 +141,7 @@ def plan_scores(
     chosen = tuple(integer_between("axes", axis, 0, len(release.components) - 1) for axis in axes)
     wanted = release.guarantee.adjacency if adjacency is None else Adjacency.parse(adjacency)
     noise = count_mechanism(epsilon, delta, wanted, mechanism)
-    ends = _frame(release, list(chosen)) if frame is None else _given_frame(frame)
+    ends = _frame(release, list(chosen), frame)
     release.matrix.check_units()
     by = _groups(release, groups)
     cells = adaptive_bins(release.n_rows or 1, noise.noise_sd, max(1, len(by)))
@@ -186,31 +186,29 @@ def opened_rows(
     return source
 
 
-def _frame(release: Release, axes: list[int]) -> Any:
-    """Return the ends of the map from the released spread, widened by its noise."""
+def _frame(release: Release, axes: list[int], given: Any) -> Any:
+    """Return the ends of the map: those that were given, or the released spread widened by its noise."""
+    if given is not None:
+        try:
+            ends = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            ends = np.empty(0)
+        if ends.shape != (2, 2):
+            raise InvalidParameterError("frame must be two pairs of numbers, such as ((-3, 3), (-2, 2)).")
+        return ends
     variances = release.explained_variance
     if variances is None or not release.origin.row_rule.keeps_lengths:
         raise InvalidParameterError(
             "The release has no variances in the units of the table. Give public ends of the map by frame=."
         )
-    ends = release.explained_variance_interval
-    highest = variances if ends is None else np.maximum(ends[:, 1], variances)
+    interval = release.explained_variance_interval
+    highest = variances if interval is None else np.maximum(interval[:, 1], variances)
     reach = _REACH * np.sqrt((variances[axes] + highest[axes]) / 2)
     if not np.all(reach > 0):
         raise InvalidParameterError(
             "The release has no variances along these components. Give public ends of the map by frame=."
         )
     return np.stack([-reach, reach], axis=1)
-
-
-def _given_frame(frame: Any) -> Any:
-    try:
-        ends = np.asarray(frame, dtype=np.float64)
-    except (TypeError, ValueError):
-        ends = np.empty(0)
-    if ends.shape != (2, 2):
-        raise InvalidParameterError("frame must be two pairs of numbers, such as ((-3, 3), (-2, 2)).")
-    return ends
 
 
 def _groups(release: Release, groups: Any) -> Groups:

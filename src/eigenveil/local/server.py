@@ -164,10 +164,10 @@ def aggregate(
     Parameters
     ----------
     protocol : LocalProtocol
-    reports : path, binary file, table, column, array or iterable
+    reports : path, binary file, table, column or iterable
         A text file has a report a line, in base64; a Parquet file has them in a column. A column of pandas, Polars,
-        PyArrow, Dask or Spark, or a table with one, holds bytes or base64 text. A NumPy array holds bytes, or a row of
-        bytes a report. An iterable holds bytes, or paths of files.
+        PyArrow, Dask or Spark, or a table with one, holds bytes or base64 text. An iterable holds bytes, or paths of
+        files.
     column : str
         The column of a table or of a Parquet file that has the reports.
     earlier : Aggregate, optional
@@ -245,12 +245,8 @@ def _read(reports: Any, column: str, longest: int) -> Iterator[bytes]:
             reports = reports[column]
         for part in reports.to_delayed():
             yield from _in_column(part.compute())
-    elif isinstance(reports, np.ndarray):
-        if reports.dtype.kind in "SV" and reports.ndim == 1:  # whose entries NumPy gives without zeros at their ends
-            reports = np.ascontiguousarray(reports).view(np.uint8).reshape(len(reports), -1)
-        if reports.ndim != (1 if reports.dtype == object else 2) or reports.dtype not in (object, np.uint8):
-            raise InvalidDataError("An array of reports holds bytes, or a row of bytes for every report.")
-        yield from _in_column(reports if reports.dtype == object else map(bytes, reports))
+    elif isinstance(reports, np.ndarray) and reports.dtype != object:
+        raise InvalidDataError("A NumPy array cuts zeros off the end of bytes; give the reports as a list of bytes.")
     else:
         import narwhals as nw
 
