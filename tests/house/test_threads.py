@@ -1,6 +1,5 @@
-"""Several threads at one estimator, one file and one ledger; and children of a forked process."""
+"""Several threads at one estimator, one file and one ledger, and processes that save to one name."""
 
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,8 +11,7 @@ from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import base
 from eigenveil.files import whole_file
 from eigenveil.guarantee import Guarantee
-from eigenveil.sampling.randomness import secure_generator
-from helpers import assert_one_sentence, in_child, start_child
+from helpers import assert_one_sentence, start_child
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 ROWS = np.random.default_rng(1).normal(size=(200, 3))
@@ -118,29 +116,3 @@ def test_processes_that_save_a_release_to_one_name(tmp_path):
     assert [child.result() for child in children] == [None] * 4
     assert (load_release(tmp_path / "release.npz").integers["matrix"] == release.integers["matrix"]).all()
     assert len(list(tmp_path.iterdir())) == 1
-
-
-def forked_streams(children):
-    """What many children and grandchildren of one process draw from one generator that it made before."""
-    generator = secure_generator()
-    generator.normal()
-
-    def draw():
-        reading, writing = os.pipe()
-        child = start_child(lambda: os.write(writing, generator.bytes(16)))
-        mine = generator.bytes(16)
-        child.result()
-        return mine, os.read(reading, 16)
-
-    return [stream for _ in range(children // 2) for stream in in_child(draw)]
-
-
-def test_no_stream_is_repeated_in_forked_children():
-    streams = forked_streams(40)
-    assert len(set(streams)) == len(streams) == 40
-
-
-@pytest.mark.heavy
-def test_no_stream_is_repeated_in_many_forked_children():
-    streams = forked_streams(1200)
-    assert len(set(streams)) == len(streams) == 1200
