@@ -1,6 +1,5 @@
 """The competitors of the benchmark: noise of the stated privacy, and the truth where privacy is cheap."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -23,13 +22,11 @@ def modules():
     try:
         import competitors
         import frontier
-        import frontier_page
         import frontier_tables
 
         yield {
             "competitors": competitors,
             "frontier": frontier,
-            "page": frontier_page,
             "tables": frontier_tables,
         }
     finally:
@@ -123,22 +120,3 @@ def test_where_noise_is_nearly_nothing_everybody_finds_the_truth(modules, table)
             limit = 0.5 if name == "DP-Oja" else 0.05  # one batch and a large step are one step of the power method
             assert found["1"] < limit, name
             assert found.get("matrix", 0.0) < 0.2, name
-
-
-def test_the_page_is_what_the_saved_results_say(modules, tmp_path):
-    """And `python benchmarks/frontier_page.py` writes it."""
-    page = modules["page"]
-    results = json.loads(page.RESULTS.read_text(encoding="utf-8"))
-    text = page.PAGE.read_text(encoding="utf-8")
-    assert page.filled(text, page.sections(results)) == text
-    page.save(results, tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == page.RESULTS.read_bytes()
-    assert all(len(results["unbeaten"][kind]) == 3 for kind in page.KINDS)
-    for kind, counts in results["unbeaten"].items():
-        for measure, of in counts.items():
-            cases = [
-                case
-                for case in results["cases"]
-                if (case["delta"] > 0) == (kind == "approximate") and page.SAME in case["errors"].get(measure, {})
-            ]
-            assert of[page.SAME] == [sum(measure not in case["lower"] for case in cases), len(cases)]
