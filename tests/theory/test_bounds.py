@@ -196,12 +196,6 @@ def test_figure_1():
     assert np.argmax(curves[50, 0.01] > 0.98) > np.argmax(curves[50, 2.0] > 0.98)
 
 
-def test_rows_of_theorem_15_grow_like_d_to_the_one_and_a_half():
-    n = [theory.jmlr_theorem_15_rows(correlation=0.95, n_features=d, epsilon=1.0) for d in (1000, 4000)]
-    logs = math.sqrt(math.log(4000 / 0.01) / math.log(1000 / 0.01))
-    assert math.log(n[1] / n[0] / logs, 4) == pytest.approx(1.5, abs=0.1)
-
-
 # Jiang, Xie and Zhang
 
 
