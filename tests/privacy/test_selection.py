@@ -126,10 +126,3 @@ def test_columns_share_the_epsilon():
         assert scipy.stats.binomtest(int(early), 2000, mechanism[low >= NORM_GRID].sum()).pvalue > ALPHA
     assert np.unique(drawn[:, 0] == 1.0).size == 2
     assert abs(np.corrcoef(np.log(drawn).T)[0, 1]) < 0.1
-
-
-def test_the_last_rung_is_what_is_left():
-    columns = [np.full(5, 10**6), np.full(1, 7), np.array([10**6, 0, 0])]
-    assert first_at_most(columns, 0, Fraction(1), seeded_generator(0)).tolist() == [4, 0, 1]
-    beyond = MagnitudeCounts(1).update(np.full((10**4, 1), 1e300))
-    assert choose_magnitudes(beyond, 10, Fraction(1), seeded_generator(0))[0] == NORM_GRID[-1]
