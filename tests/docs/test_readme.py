@@ -35,12 +35,6 @@ def assert_shown(shown, printed):
             assert any(one.strip().startswith(label) for one in rest), f"the demo does not print {label!r} there"
 
 
-def test_readme_names_the_two_commands():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "    pip install . && eigenveil demo\n" in text
-    assert "    pip install '.[test]' && pytest\n" in text
-
-
 # These are run by tests of their own, which bring devices, engines or smaller sizes, and commands.
 RUN_ELSEWHERE = {
     "collect_from_devices",

@@ -1,4 +1,4 @@
-"""Several threads at one estimator, one file and one ledger, and processes that save to one name."""
+"""Several threads at one estimator, one file and one ledger."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from eigenveil import PrivacyLedger, PrivatePCA, load_release
+from eigenveil import PrivacyLedger, PrivatePCA
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import base
 from eigenveil.files import whole_file
 from eigenveil.guarantee import Guarantee
-from helpers import assert_one_sentence, start_child
+from helpers import assert_one_sentence
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 ROWS = np.random.default_rng(1).normal(size=(200, 3))
@@ -103,16 +103,3 @@ def test_threads_that_save_to_one_name_show_whole_files_only(tmp_path):
     assert answers == [None] * 8
     assert wrong == []
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
-
-
-def test_processes_that_save_a_release_to_one_name(tmp_path):
-    release = PrivatePCA(1, epsilon=1.0, norm_bound=3.0).fit(ROWS).release_
-
-    def save():
-        for _ in range(10):
-            release.save(tmp_path / "release.npz")
-
-    children = [start_child(save) for _ in range(4)]
-    assert [child.result() for child in children] == [None] * 4
-    assert (load_release(tmp_path / "release.npz").integers["matrix"] == release.integers["matrix"]).all()
-    assert len(list(tmp_path.iterdir())) == 1
