@@ -133,22 +133,6 @@ def test_concentrated_spends_add_their_rho(path):
     assert spent[1] == 1e-6
 
 
-def test_many_small_pure_spends_go_further_under_zcdp(path, tmp_path):
-    cost = Guarantee(0.02)
-    counts = {}
-    for composition in ("basic", "zcdp"):
-        ledger = PrivacyLedger.create(
-            tmp_path / composition, epsilon=1.0, delta=1e-6, composition=composition, data_set="study"
-        )
-        with contextlib.suppress(BudgetError):
-            for _ in range(200):
-                ledger.spend(cost, "small")
-        counts[composition] = len(ledger.entries())
-    assert counts["basic"] == 50
-    assert counts["zcdp"] == exact(zcdp_rho(1.0, 1e-6)) // Fraction(2, 10**4)
-    assert counts["zcdp"] > counts["basic"]
-
-
 def test_a_concentrated_ledger_refuses_what_it_cannot_count(path):
     ledger = PrivacyLedger.create(path, epsilon=1.0, delta=1e-6, composition="zcdp", data_set="study")
     with refused(LedgerError):

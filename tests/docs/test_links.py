@@ -128,15 +128,3 @@ def test_a_broken_link_is_found(tmp_path, link):
 def test_a_page_outside_the_nav_or_twice_in_it_is_found():
     config = '[project]\nnav = [{"Home" = "index.md"}, {"Part" = ["a/b.md", {"Again" = "a/b.md"}]}]\nother = "c.md"\n'
     assert nav_pages(config) == ["index.md", "a/b.md", "a/b.md"]
-
-
-def test_a_mention_of_a_page_is_found():
-    assert mentions("see docs/gone.md, and docs/a/b.md. Not src/docs/x.md, nor docs/images/x.png") == {
-        "docs/gone.md",
-        "docs/a/b.md",
-    }
-
-
-def test_anchors_are_those_of_the_site():
-    page = "# What `auto` does\n## Why\n## Why\n### ε, δ and (k = 1)\n"
-    assert anchors(page) == {"what-auto-does", "why", "why_1", "and-k-1"}

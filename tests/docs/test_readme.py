@@ -1,8 +1,6 @@
 """The README runs, in order, in an empty folder, and shows what comes out; the Python of the docs runs too."""
 
-import json
 import re
-import sys
 
 import pytest
 
@@ -28,61 +26,13 @@ def test_every_snippet_of_the_readme_runs_in_order_in_an_empty_folder(tmp_path, 
     assert_same_release(load_release("again.npz"), load_release("eigenveil-demo/tumours.npz"))
 
 
-def cells(line):
-    """Return the columns of a line of a table; a line without columns is one cell."""
-    return re.split(r" {2,}", line.strip())
-
-
 def assert_shown(shown, printed):
-    """The README shows lines of the demo in order and may leave some out; only drawn numbers differ, by little."""
-    rest = iter([cells(line) for line in printed])
-    tables = 0
-    for mine in map(cells, shown):
-        if mine in ([""], ["..."]):
-            continue
-        true = next((one for one in rest if one[0] == mine[0]), None)
-        assert true is not None, f"the demo does not print {mine} there"
-        if "±" not in "".join(mine[1:]) or not re.match(r"-?[0-9]", mine[1]):
-            assert mine == true
-            continue
-        tables += 1
-        assert len(mine) == len(true)
-        percent = "%" in mine[1]
-        for i, (cell, true_cell) in enumerate(zip(mine[1:], true[1:], strict=True)):
-            if i == len(mine) - 2 or (not percent and i % 2):  # without privacy, so without chance
-                assert cell == true_cell
-            else:
-                value, true_value = (float(re.match(r"-?[0-9.]+", one)[0]) for one in (cell, true_cell))
-                assert value == pytest.approx(true_value, abs=8 if percent else 0.25)
-    assert tables >= 4  # both components of the first table, and some rows of the second
-
-
-def test_readme_names_the_two_commands():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "    pip install . && eigenveil demo\n" in text
-    assert "    pip install '.[test]' && pytest\n" in text
-
-
-def test_the_comparison_is_what_the_saved_results_say(monkeypatch):
-    """And `python benchmarks/peers_table.py --write` writes it."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    try:
-        import frontier_page
-        import peers_table
-    finally:
-        for name in (set(sys.modules) - before) & {"frontier_page", "peers_table"}:
-            del sys.modules[name]
-    results = json.loads(peers_table.RESULTS.read_text(encoding="utf-8"))
-    assert {"commits", "days", "versions", "machine", "data"} <= results["origin"].keys()
-    for page, parts in peers_table.pages(results).items():
-        text = page.read_text(encoding="utf-8")
-        assert frontier_page.filled(text, parts, peers_table.MARK) == text
-    results["cases"][0]["packages"]["eigenveil"]["losses"][0] += 1
-    changed = peers_table.pages(results)[peers_table.README]
-    assert frontier_page.filled((ROOT / "README.md").read_text(encoding="utf-8"), changed, peers_table.MARK) != (
-        ROOT / "README.md"
-    ).read_text(encoding="utf-8")
+    """The README shows lines of the demo in order, by their first words, and may leave some out; numbers are drawn."""
+    rest = iter(printed)
+    for line in shown:
+        label = re.split(r" {2,}", line.strip())[0]
+        if label not in ("", "..."):
+            assert any(one.strip().startswith(label) for one in rest), f"the demo does not print {label!r} there"
 
 
 # These are run by tests of their own, which bring devices, engines or smaller sizes, and commands.

@@ -3,7 +3,7 @@
 import pytest
 
 from eigenveil import PrivacyLedger, load_release
-from page_snippets import assert_same_release, run_command, run_page, said, snippets
+from page_snippets import assert_same_release, run_command, run_page, said
 
 FIRST, MEDICAL = "docs/tutorials/first_release.md", "docs/tutorials/medical_table.md"
 pytestmark = pytest.mark.usefixtures("noise_that_repeats")
@@ -42,12 +42,3 @@ def test_the_first_release_is_the_same_by_commands_and_in_python(tmp_path, monke
     assert_same_release(load_release("tumours.npz"), load_release("again.npz"))
     assert load_release("tumours.npz").above_noise.all()
     assert PrivacyLedger("tumours.ledger").spent == PrivacyLedger("again.ledger").spent == (2.0, 0.0)
-
-
-def test_readme_home_and_tutorial_begin_with_the_same_call():
-    pages = ("README.md", "docs/index.md", FIRST)
-    readme, home, tutorial = (next(one.text for one in snippets(page) if one.kind == "python") for page in pages)
-    assert home == tutorial
-    call = home[: home.index("fit_transform(X)")]
-    assert "PrivatePCA(" in call
-    assert readme.startswith(call)

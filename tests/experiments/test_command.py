@@ -44,6 +44,7 @@ def test_one_repeat_without_data_gives_a_page(tmp_path):
     assert page.count("Not run yet.") == 3  # one has no cells without data, two were not asked for
 
 
+@pytest.mark.heavy
 def test_one_repeat_with_data_gives_a_page(tmp_path):
     done, page = run(tmp_path, "beyond", "--quick", "--repeats", "1")
     if "not found" in done.stderr:

@@ -124,34 +124,3 @@ def test_the_page_is_what_the_kept_results_say(common, tmp_path, monkeypatch):
         {name: common.load_results(common.HERE / name / "results.json") for name in common.names()}, page
     )
     assert page.read_text() == command.PAGE.read_text()
-
-
-def test_disagreements_come_first_and_a_partial_run_keeps_full_results(common, toy, tmp_path, monkeypatch, capsys):
-    """A page that fails takes no finding with it."""
-    from experiments import __main__ as command
-    from experiments import expected
-
-    for module in (command, expected):
-        monkeypatch.setattr(module, "HERE", tmp_path)
-    monkeypatch.setattr(command, "names", lambda: ["toy"])
-    monkeypatch.setattr(command, "PAGE", command.DOCS / "research" / "toy.md")
-    (tmp_path / "toy").mkdir()
-    words = ["--cache", str(tmp_path / "cache")]
-    (tmp_path / "toy" / "results.json").write_text("those of the full size")
-    command.main(arguments=["--repeats", "2", *words])
-    toy.DATASETS = ("airfoil",)
-    monkeypatch.setenv("EIGENVEIL_DATA", str(tmp_path))
-    command.main(arguments=words)
-    assert (tmp_path / "toy" / "results.json").read_text() == "those of the full size"
-    toy.DATASETS = ()
-    (tmp_path / "toy" / "expected.json").write_text(json.dumps({"at 5": {"value": 9.0, "tolerance": 0.1}}))
-    toy.section = lambda results, images: 1 / 0
-    with pytest.raises(ZeroDivisionError):
-        command.main(arguments=["--quick", *words])
-    assert "toy: at 5 is" in capsys.readouterr().err
-    toy.section = lambda results, images: common.assembled(lambda: [str(results.one(mean=7.0))], lambda: ["the rest"])
-    with pytest.raises(SystemExit):
-        command.main(arguments=["--quick", *words])
-    page = (tmp_path / "cache" / "quick" / "research" / "toy.md").read_text()
-    assert "(mean 7.0)" in page
-    assert "the rest" in page

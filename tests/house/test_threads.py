@@ -1,19 +1,17 @@
-"""Several threads at one estimator, one file and one ledger; and children of a forked process."""
+"""Several threads at one estimator, one file and one ledger."""
 
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from eigenveil import PrivacyLedger, PrivatePCA, load_release
+from eigenveil import PrivacyLedger, PrivatePCA
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import base
 from eigenveil.files import whole_file
 from eigenveil.guarantee import Guarantee
-from eigenveil.sampling.randomness import secure_generator
-from helpers import assert_one_sentence, in_child, start_child
+from helpers import assert_one_sentence
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
 ROWS = np.random.default_rng(1).normal(size=(200, 3))
@@ -105,42 +103,3 @@ def test_threads_that_save_to_one_name_show_whole_files_only(tmp_path):
     assert answers == [None] * 8
     assert wrong == []
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
-
-
-def test_processes_that_save_a_release_to_one_name(tmp_path):
-    release = PrivatePCA(1, epsilon=1.0, norm_bound=3.0).fit(ROWS).release_
-
-    def save():
-        for _ in range(10):
-            release.save(tmp_path / "release.npz")
-
-    children = [start_child(save) for _ in range(4)]
-    assert [child.result() for child in children] == [None] * 4
-    assert (load_release(tmp_path / "release.npz").integers["matrix"] == release.integers["matrix"]).all()
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def forked_streams(children):
-    """What many children and grandchildren of one process draw from one generator that it made before."""
-    generator = secure_generator()
-    generator.normal()
-
-    def draw():
-        reading, writing = os.pipe()
-        child = start_child(lambda: os.write(writing, generator.bytes(16)))
-        mine = generator.bytes(16)
-        child.result()
-        return mine, os.read(reading, 16)
-
-    return [stream for _ in range(children // 2) for stream in in_child(draw)]
-
-
-def test_no_stream_is_repeated_in_forked_children():
-    streams = forked_streams(40)
-    assert len(set(streams)) == len(streams) == 40
-
-
-@pytest.mark.heavy
-def test_no_stream_is_repeated_in_many_forked_children():
-    streams = forked_streams(1200)
-    assert len(set(streams)) == len(streams) == 1200

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA, Release
-from eigenveil.accounting import compose
 from eigenveil.errors import InvalidParameterError
 from helpers import refused
 
@@ -83,19 +82,6 @@ def test_a_compositor_answers_what_was_paid_and_no_more():
     too_much(lambda: queryable(fit))
     poor = dp.c.make_adaptive_composition(fit.input_domain, fit.input_metric, PURE, 1, [0.5])(ROWS)
     too_much(lambda: poor(fit))
-
-
-def test_an_odometer_and_a_filter_count_it():
-    if not hasattr(dp.c, "make_privacy_filter"):
-        pytest.skip("this OpenDP has no privacy filter")
-    fit = made()
-    odometer = dp.c.make_fully_adaptive_composition(fit.input_domain, fit.input_metric, PURE)
-    running = odometer(ROWS)
-    drawn = [running(fit).guarantee for _ in range(2)]
-    assert running.privacy_loss(1) == 1.5 == compose(drawn).epsilon
-    limited = dp.c.make_privacy_filter(odometer, d_in=1, d_out=1.6)(ROWS)
-    limited(fit), limited(fit)
-    too_much(lambda: limited(fit))
 
 
 def test_a_context_answers_it():

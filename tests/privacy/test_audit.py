@@ -4,9 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from eigenveil.mechanisms.eigenvector_sampling import EigenvectorSampling
 
 from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA
-from eigenveil.audit import MechanismSubject, audit, audit_ledger
+from eigenveil.audit import MechanismSubject, Neighbours, audit, audit_ledger
 from eigenveil.audit.neighbours import added_row_neighbours, one_row_neighbours
 from eigenveil.local import LocalProtocol, mechanism_of
 from eigenveil.mechanisms import MECHANISMS
@@ -182,6 +183,30 @@ def test_gaussian_with_a_fifth_less_noise_is_caught():
     flawed = QuietGaussian(epsilon=8.0, delta=1e-6, n_features=2)
     report = audit(flawed, delta=0.1, neighbours=one_row_neighbours(2)[:1], draws=12_000, seed=1)
     assert report.claimed < 2.5
+    assert report.verdict == "violation"
+
+
+class TooStrong(EigenvectorSampling):
+    """Four times too concentrated. Twice is beyond an audit: the outputs that betray it are too rare to be counted."""
+
+    def _exact_strength(self, grid):
+        return 4 * super()._exact_strength(grid)
+
+
+@pytest.mark.heavy
+def test_a_direction_drawn_too_near_is_caught():
+    data = [Neighbours("orthogonal unit rows", np.eye(2)[:1], np.eye(2)[1:])]
+    for mechanism, verdict in ((TooStrong, "violation"), (EigenvectorSampling, "consistent")):
+        drawn = mechanism(epsilon=2.0, n_features=2, n_components=1, eigenvalue_share=0.01)
+        assert audit(drawn, neighbours=data, draws=1500, seed=1).verdict == verdict
+
+
+@pytest.mark.heavy
+def test_the_papers_local_gaussian_at_the_papers_own_numbers():
+    protocol = LocalProtocol(2, 2.0, 1e-4, mechanism="gaussian_paper")
+    data = Neighbours("orthogonal unit rows", np.eye(2)[:1], np.eye(2)[1:])
+    report = audit(protocol, delta=1e-4, neighbours=[data], draws=6_000_000, block=20_000, seed=1)
+    assert report.claimed == 2.0
     assert report.verdict == "violation"
 
 

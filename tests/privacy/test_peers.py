@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-from scipy.integrate import quad
 
 from eigenveil.audit import audit, epsilon_lower_bound
 from eigenveil.errors import EigenveilError
@@ -66,21 +65,6 @@ def form_cdf(mechanism: DrawnMechanism, power: int):
 
 def forms(mechanism: DrawnMechanism, directions) -> np.ndarray:
     return np.einsum("ni,ij,nj->n", directions, mechanism.form, directions)
-
-
-@pytest.mark.parametrize("d", [3, 4, 10, 20])
-@pytest.mark.parametrize("size", [0.3, 10.0, 60.0])
-def test_normalizer_agrees_with_a_one_dimensional_integral(quadrature, d, size):
-    mechanism = DrawnMechanism(one_leading(d, size), 1.0)
-    weight = scipy.stats.beta((d - 1) / 2, 0.5).pdf
-    for power in (0, d):
-
-        def density(t, power=power):
-            return float(np.exp(mechanism.log_density(mechanism.gaps.max() * t, power=power)) * weight(t))
-
-        # The split keeps the integrable singularity at 1 away from the bulk near 0.
-        direct = sum(quad(density, *ends, epsabs=0, limit=200)[0] for ends in ((0, 0.02), (0.02, 0.5), (0.5, 1)))
-        assert quadrature.log_normalizer(mechanism, power) == pytest.approx(np.log(direct), abs=1e-6)
 
 
 def test_a_pair_that_does_not_commute_agrees_with_a_search_over_directions(quadrature):

@@ -170,10 +170,3 @@ def test_a_plan_and_the_pairs_in_the_making():
     for take in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(ValueError, match="private row"):
             take(differences_buffer)
-
-
-def test_moments_say_that_their_pickle_is_private_and_travel_to_workers():
-    moments = SecondMoments(RowBound(1.0), 4).update(ROWS)
-    assert pickle.loads(pickle.dumps(moments)) == moments
-    assert "pickle" in SecondMoments.__doc__
-    assert "private data" in SecondMoments.__doc__

@@ -122,7 +122,10 @@ CASES = [(container, column) for container in IN_PROCESS for column in COLUMNS i
 NUMBERS = [column for column in COLUMNS if Shape(column).kind == "number"]
 
 
-@pytest.mark.parametrize(("container", "column"), CASES)
+@pytest.mark.parametrize(
+    ("container", "column"),
+    [pytest.param(*case, marks=pytest.mark.heavy) if case[0] in ALIKE else case for case in CASES],
+)
 def test_a_cell_changes_its_own_row_alone(container, column, tmp_path):
     found, _ = replayed(container, Shape(column), some_cells(container, column), tmp_path)
     assert not found

@@ -414,7 +414,6 @@ class PrivacyLedger:
 
     def spend(self, guarantee: Guarantee, what: str) -> LedgerEntry:
         """Record a spend and return its entry; raise `BudgetError` if it exceeds the budget."""
-        _check_guarantee(guarantee)
         try:
             stated = isinstance(what, str) and bool(what.encode())
         except UnicodeEncodeError:  # half of a character, which no database keeps
@@ -425,7 +424,6 @@ class PrivacyLedger:
 
     def check(self, guarantee: Guarantee) -> None:
         """Raise what `spend` would raise, without spending."""
-        _check_guarantee(guarantee)
         self._check(guarantee, self.entries())
 
     def entries(self) -> list[LedgerEntry]:
@@ -504,6 +502,8 @@ class PrivacyLedger:
         )
 
     def _check_countable(self, guarantee: Guarantee) -> None:
+        if not isinstance(guarantee, Guarantee):
+            raise InvalidParameterError(f"guarantee must be a Guarantee, not {type(guarantee).__name__}.")
         if guarantee.adjacency is not self.adjacency:
             raise LedgerError(
                 f"The ledger has adjacency='{self.adjacency}', the release adjacency='{guarantee.adjacency}'. Use a "
@@ -546,11 +546,6 @@ def opened_ledger(ledger: LedgerOrPath | None) -> PrivacyLedger | None:
     if isinstance(ledger, str | PathLike):
         return PrivacyLedger(ledger)
     raise InvalidParameterError(f"ledger must be a PrivacyLedger or the path of one, not {type(ledger).__name__}.")
-
-
-def _check_guarantee(guarantee: object) -> None:
-    if not isinstance(guarantee, Guarantee):
-        raise InvalidParameterError(f"guarantee must be a Guarantee, not {type(guarantee).__name__}.")
 
 
 def _name(data_set: object) -> str:
