@@ -584,9 +584,7 @@ NOISE = {
         "times what is calibrated",
     ),
     "rows that are counted twice": (
-        lambda patch: patch.setattr(
-            RowSizes, "above", lambda self, before=RowSizes.above: 2 * before(self)
-        ),
+        lambda patch: patch.setattr(RowSizes, "above", lambda self, before=RowSizes.above: 2 * before(self)),
         {"statistic": "clipped", "epsilon": 20.25},
         "one row has moved counts",
     ),
