@@ -302,8 +302,8 @@ class MixedDifferences(NeighbourDifferences):
 
 HashArray = NDArray[np.uint64]
 
-# Entries that are handed on at once, and that are hashed at once: so many fit a cache.
-_BATCH_ENTRIES, _PIECE_ENTRIES = 2**20, 2**17
+# Entries that are handed on at once, and that are hashed at once.
+_BATCH_ENTRIES, _PIECE_ENTRIES = 2**20, 2**20
 
 
 class ChosenRows(InBatches):

@@ -8,6 +8,7 @@
 
 #define LIMB_BITS 27   /* as in numpy_kernels.py */
 #define LEAST_ROOM 256 /* rows that are multiplied together */
+#define FEW_ROWS 32    /* that are sorted one by one */
 
 /* Rows of d numbers each. Those of unit u are from starts[u] to before starts[u + 1]. */
 struct units {
@@ -155,6 +156,21 @@ static int by_hash(const void *one, const void *other)
     return (first > second) - (first < second);
 }
 
+/* Sort few rows one by one, which is quicker than a call for every comparison. */
+INLINE void sort_by_hash(struct hashed *rows, size_t n)
+{
+    if (n > FEW_ROWS) {
+        qsort(rows, n, sizeof *rows, by_hash);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        struct hashed row = rows[i];
+        size_t at = i;
+        for (; at > 0 && rows[at - 1].hash > row.hash; at--) rows[at] = rows[at - 1];
+        rows[at] = row;
+    }
+}
+
 INLINE uint64_t hash_of_row(const double *restrict row, size_t d, const uint64_t *restrict weights)
 {
     uint64_t hash = 0;
@@ -184,7 +200,7 @@ void eigenveil_chosen(const struct units *units, const uint64_t *restrict weight
             uint64_t hash = hash_of_row(row_at(units, row), d, weights);
             room[i] = (struct hashed){split_mix(hash + unit_hashes[u]), row};
         }
-        qsort(room, many, sizeof *room, by_hash);
+        sort_by_hash(room, many);
         for (size_t i = 0; i < many; i++) {
             repeats = i > 0 && room[i].hash == room[i - 1].hash ? repeats + 1 : 0;
             const double *row = row_at(units, room[i].row), *first = row_at(units, room[i - repeats].row);
