@@ -598,7 +598,8 @@ def _screened(
     features are equally large there, nor are features on different scales, whose diagonal says less about some.
     """
     even = bool(parameters.standardize) or rule.statistic == "kendall" or len(set(rule.scale or ())) > 1
-    able = needs.n_sparse is not None and parameters.mechanism == AUTO and budget_delta(parameters.delta) == 0
+    chosen = not isinstance(parameters.mechanism, str) or parameters.mechanism != AUTO
+    able = needs.n_sparse is not None and not chosen and budget_delta(parameters.delta) == 0
     if even or not able or n_features < SCREENED_FROM:
         return None, epsilon
     parts = [decimal_below(exact(epsilon) * share) for share in (SCREENING_SHARE, TEST_SHARE)]
