@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TextIO, cast
 
 import typer
 
@@ -236,11 +236,31 @@ class HeldSignals:
             raise SystemExit(self._waiting)
 
 
+class _Interruptible(io.RawIOBase):
+    """A file whose reading a signal ends: a read that began just after the signal would wait for input first."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not select.select([self._number], [], [], 0.2)[0]:
+            pass  # Python runs the handlers of signals here
+        return os.readv(self._number, [buffer])
+
+
 def standard_input() -> BinaryIO:
     """Return standard input for reading bytes."""
     if sys.stdin is None:
         raise InvalidDataError("Standard input is closed; give a file.")
-    return sys.stdin.buffer
+    try:
+        number = sys.stdin.fileno()
+    except OSError:
+        return sys.stdin.buffer
+    # Windows selects sockets alone.
+    return sys.stdin.buffer if os.name == "nt" else cast(BinaryIO, io.BufferedReader(_Interruptible(number)))
 
 
 # Progress.
