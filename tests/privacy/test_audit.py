@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from eigenveil.mechanisms.eigenvector_sampling import EigenvectorSampling
 
 from eigenveil import Adjacency, PrivacyLedger, PrivateCovariance, PrivatePCA
 from eigenveil.audit import MechanismSubject, Neighbours, audit, audit_ledger
@@ -13,7 +12,7 @@ from eigenveil.local import LocalProtocol, mechanism_of
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.mechanisms.matrix_laplace import MatrixLaplace
-from eigenveil.mechanisms.sampling_directions import Ppca
+from eigenveil.mechanisms.sampling_directions import EigenvectorSampling, Ppca
 from eigenveil.sampling.bingham import ExactBingham
 from eigenveil.sampling.certified import ExactMatrix
 from eigenveil.sampling.discrete import discrete_gaussian

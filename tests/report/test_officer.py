@@ -130,14 +130,6 @@ def test_the_command_says_where_the_report_is(tmp_path):
     assert invoked("report", path, "--force", "--quiet").stdout == ""
 
 
-def test_the_purpose_is_the_intended_use_of_the_registry(tmp_path):
-    path = drawn().save(tmp_path / "a.npz")
-    (tmp_path / "statement.yaml").write_text("purpose: teaching\n", encoding="utf-8")
-    invoked("report", path, "--statement", tmp_path / "statement.yaml", "--registry", tmp_path / "r.yaml")
-    record = yaml.safe_load((tmp_path / "r.yaml").read_text(encoding="utf-8"))
-    assert record["deployment"]["basic"]["intended_use"] == "teaching"
-
-
 # Ranges and clipping bounds, and where they come from.
 
 

@@ -133,7 +133,9 @@ def test_what_only_a_person_knows_is_a_blank_that_shows(tmp_path):
 def test_the_command_line_writes_it_beside_the_report(tmp_path):
     path = drawn().save(tmp_path / "release.npz")
     record = tmp_path / "record.yaml"
-    assert "TO BE FILLED IN" in invoked("report", path, "--registry", record, "--purpose", "teaching").stdout
+    statement = tmp_path / "statement.yaml"
+    statement.write_text("purpose: teaching\n", encoding="utf-8")
+    assert "TO BE FILLED IN" in invoked("report", path, "--registry", record, "--statement", statement).stdout
     assert yaml.safe_load(record.read_text())["deployment"]["basic"]["intended_use"] == "teaching"
     assert (tmp_path / "release.html").exists()
     from eigenveil.errors import InvalidParameterError

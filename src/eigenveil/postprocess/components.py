@@ -276,7 +276,7 @@ def variances_along(
     --------
     Two eigenvalues, and noise with E[n_ij^2] = 0.5 beside the diagonal and 1 on it.
 
-    >>> from eigenveil.postprocess.variances import isotropic_noise
+    >>> from eigenveil.postprocess.components import isotropic_noise
     >>> noise = isotropic_noise(1, 1, 0.5, 0.0)
     >>> found = variances_along(np.array([6.0]), np.array([1.0]), np.ones(1), noise, total=7.0, exact=True)
     >>> found.estimate.tolist()  # 6 - 2 * 0.5 / (6 - 1)
