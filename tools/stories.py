@@ -19,6 +19,7 @@ import json
 import os
 import runpy
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -36,6 +37,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow
 import reach
 import scipy.sparse
 from sklearn.base import clone
@@ -231,6 +233,10 @@ def files() -> None:
         same_bits(model.fit(rows).release_, expected)
     same_bits(model.fit(open_table("more.csv.gz", delimiter=";", decimal=",")).release_, expected)
     assert model.fit(["rows.csv", "rows.parquet"]).n_samples_ == 8_000
+    compressed = pyarrow.CompressedOutputStream("rows.csv.zst", "zstd")
+    with compressed:
+        compressed.write(Path("rows.csv").read_bytes())
+    same_bits(model.fit("rows.csv.zst").release_, expected)
 
 
 @story(SCIENTIST, "put a private step into a pipeline; fits of clones are counted.", "estimators/test_pipelines.py")
@@ -275,6 +281,10 @@ def notebook_and_plots() -> None:
     for draw in (plots.scree, plots.explained_variance, plots.loadings, plots.loading_errors):
         draw(model.release_).savefig("figure.png")
     plots.correlations(covariance_release(), fdr=0.05).savefig("correlations.png")
+    plots.score_map(ev.score_map(frame(), pca_release(), epsilon=1.0)).savefig("scores.png")
+    assert "<" in model.plan(4)._repr_html_()
+    assert "<" in model.release_.compare(model.release_)._repr_html_()
+    assert "<" in ev.score_map(frame(), pca_release(), epsilon=1.0)._repr_html_()
     print(repr(model), repr(model.release_), covariance_release().summary().to_html())
 
 
@@ -303,6 +313,7 @@ def delta() -> None:
 def wide_tables() -> None:
     rng = np.random.default_rng(3)
     ev.PrivatePCA(1, epsilon=5.0, norm_bound=20.0).fit(rng.normal(size=(150, 200)))
+    print(ev.PrivatePCA(2, epsilon=5.0, norm_bound=40.0).fit(rng.normal(size=(2_000, 600))).summary())
     sparse = rng.normal(size=(3_000, 120)) * (np.arange(120) < 5)
     ev.PrivatePCA(2, epsilon=1.0, norm_bound=4.0, center=False).fit(sparse)
 
@@ -365,6 +376,11 @@ def regression() -> None:
     release = covariance_release()
     fit = release.regress("mass", features=["age", "height"])
     assert fit.coef_interval.shape == (2, 2)
+    print(fit.contrast({"age": 1.0, "height": -1.0}), fit.distinguishable, fit.resolved_share, fit.dropped)
+    model = ev.PrivateCovariance(epsilon=5.0, bounds=RANGES).fit(frame())
+    print(model.regress("mass"), model.summary(), model.error_norm(np.cov(numbers().T)))
+    assert model.get_precision().shape == (4, 4)
+    assert model.mahalanobis(frame()).shape == (4_000,)
     table = release.summary("mass", ["age", "height"])
     print(fit, table, table.to_latex(), release.regress("mass", features=["age"], alpha=1.0).r2_interval)
     print(release.summary(["mass", "pulse"], ["age"]))
@@ -385,6 +401,7 @@ def ridge() -> None:
     assert several.coef_.shape == (2, 2)
     print(one.summary(), several.summary(), one.score(frame()[["age", "mass", "height"]], frame()["pulse"]))
     ev.PrivateRidge(0.1, epsilon=1.0, fit_intercept=False, norm_bound=400.0).fit(numbers()[:, 1:], numbers()[:, 0])
+    ev.PrivateRidge(epsilon=1.0, bounds=RANGES).fit(frame()[["age", "mass", "height"]], frame()["pulse"])
 
 
 @story(ANALYST, "find components that use few columns.", "postprocess/test_fantope.py")
@@ -399,7 +416,8 @@ def sparse_pca() -> None:
 def multivariate() -> None:
     release = ev.PrivateCovariance(epsilon=10.0, delta=1e-6, schema=schema(missing="middle")).fit(people()).release_
     print(release.lda(["ward=A", "ward=B", "ward=C"], NAMES))
-    print(release.lda("smoker", NAMES))
+    discriminant = release.lda("smoker", NAMES)
+    print(discriminant, discriminant.predict(numbers()), discriminant.transform(numbers()))
     print(release.cca(["age", "pulse"], ["mass", "height"]), covariance_release().factor_analysis(1))
     print(covariance_release().mahalanobis(frame())[:3], pca_release().whiten(frame())[:3])
 
@@ -438,6 +456,8 @@ def plan_and_forecast() -> None:
     print(ev.PrivatePCA(2, epsilon=1.0).plan(4, 4_000), ev.PrivateCovariance(bounds=RANGES).plan(4, 4_000))
     found = ev.forecast(ev.PrivatePCA(1, epsilon=1.0), n_features=5, n_rows=2_000, repeats=3)
     print(found, found.rows_for(0.2), found.epsilon_for(0.2), found.against_rows(), found.against_epsilon())
+    print(found.to_dict(), found._repr_html_())
+    print(ev.forecast(ev.PrivatePCA(1, norm_bound=1.0), n_features=784, n_rows=60_000, repeats=2))  # to first order
 
 
 CUSTODIAN = "As a custodian, I"
@@ -482,6 +502,8 @@ def report_page() -> None:
     from eigenveil.report import Statement, registry_record, report_record, write_registry, write_report
 
     statement = Statement(purpose="Planning", responsible="Registry office")
+    both = ev.PrivatePCA(1, epsilon=1.0, delta=1e-6, bounds=RANGES).fit(frame()).release_
+    write_report(both, "delta.html")
     for release in (pca_release(), covariance_release()):
         write_report(release, f"{release.origin.estimator}.html", statement=statement)
     assert report_record(pca_release())
@@ -523,7 +545,7 @@ def federation_by_files() -> None:
 
     declared = schema(missing="middle")
     for spend in ({"delta": 1e-6}, {}):
-        draft = invite(ev.PrivatePCA(1, epsilon=1.0, schema=declared, **spend), ["north", "south", "east"])
+        draft = invite(ev.PrivatePCA(1, epsilon=1.0, schema=declared, **spend), ["north", "south", "east"], quorum=2)
         keys = {site: SiteKeys.create(site, draft.terms) for site in draft.terms.invited}
         first, *others = (own.join(draft) for own in keys.values())
         agreed = first.close(others)
@@ -532,7 +554,10 @@ def federation_by_files() -> None:
         for number, (site, own) in enumerate(keys.items()):
             own.save(folder / f"{site}.key")
             contribute(agreed, folder / f"{site}.key", people()[number::3], folder / site)
-        assert combine(agreed, [folder / site for site in keys]).n_rows == 4_000
+        together = combine(agreed, [folder / site for site in keys])
+        assert together.n_rows == 4_000
+        print(together.summary())
+        assert len(agreed.again(without=["south"]).terms.invited) == 2
 
 
 @story(SITE, "take part inside Flower.", "federation/test_flower.py")
@@ -562,6 +587,8 @@ def dask() -> None:
     for rows in (*tables, open_with_engine(["people.parquet"], "dask")):
         same_bits(model.fit(rows).release_, expected)
     model.transform(tables[1]).compute()
+    frame().to_csv("people.csv", index=False)
+    same_bits(model.fit(open_with_engine(["people.csv"], "dask")).release_, expected)
     persons = dask.dataframe.from_pandas(people()[["age", "pulse", "patient"]], npartitions=3)
     ev.PrivatePCA(1, epsilon=1.0, bounds=(0, 200), privacy_unit="patient").fit(persons)
 
@@ -582,6 +609,10 @@ def spark() -> None:
         table = session.createDataFrame(rows.tolist(), NAMES).repartition(3)
         same_bits(model.fit(table).release_, model.fit(rows).release_)
         model.transform(table).count()
+        pd.DataFrame(rows, columns=NAMES).to_parquet("people.parquet")
+        pd.DataFrame(rows, columns=NAMES).to_csv("people.csv", index=False)
+        for path in ("people.parquet", "people.csv"):
+            same_bits(model.fit(open_with_engine([path], "spark")).release_, model.fit(rows).release_)
         whose = [(f"p{number % 90}", *row) for number, row in enumerate(rows.tolist())]
         persons = session.createDataFrame(whose, ["who", *NAMES])
         ev.PrivatePCA(1, epsilon=1.0, bounds=RANGES, privacy_unit="who").fit(persons)
@@ -657,21 +688,29 @@ TELEMETRY = "As a telemetry team, we"
 
 @story(TELEMETRY, "collect noisy reports and release directions without raw rows.", "local/test_server.py")
 def local_collection() -> None:
-    from eigenveil.local import Aggregate, LocalProtocol, aggregate, encode, encode_many
+    from eigenveil.local import Aggregate, LocalProtocol, aggregate, encode, encode_many, shuffled_guarantee
 
     rng = np.random.default_rng(5)
     for name in ("double_cap", "one_bit", "gaussian"):
         budget = {"epsilon": 4.0, "delta": 1e-6 if name == "gaussian" else 0.0}
         protocol = LocalProtocol(n_features=5, norm_bound=3.0, mechanism=name, **budget)
+        protocol.save("protocol.json")
+        assert LocalProtocol.load("protocol.json") == protocol
         reports = [encode(protocol, np.ones(5)), *encode_many(protocol, rng.normal(size=(500, 5)))]
         aggregate(protocol, reports[:200]).save("morning.npz")
         total = Aggregate.load("morning.npz") + aggregate(protocol, pd.DataFrame({"report": reports[200:]}))
         assert total.release(n_components=1).n_rows == 501
+        print(protocol, total)
+    print(shuffled_guarantee(LocalProtocol(5, epsilon=1.0), 100_000))
 
 
 @story(TELEMETRY, "simulate a collection before I start one.", "estimators/test_local_pca.py")
 def local_simulation() -> None:
+    from eigenveil.local import LocalProtocol, simulate
+
     rows = np.random.default_rng(6).normal(size=(3_000, 6)) * [2, 1, 0.3, 0.3, 0.3, 0.3]
+    protocol = LocalProtocol(6, epsilon=4.0, norm_bound=3.0)
+    print(protocol.mechanism, simulate(protocol, rows).components)
     for model in (ev.LocalPCA(1, epsilon=4.0, norm_bound=3.0), ev.LocalSparsePCA(1, epsilon=4.0, norm_bound=3.0)):
         assert model.fit(rows).transform(rows).shape == (3_000, 1)
 
@@ -786,6 +825,8 @@ def opendp() -> None:
     fit = measurement(ev.PrivatePCA(1, epsilon=0.5, norm_bound=1.0), n_features=4, n_rows=3_000)
     assert fit(unit_rows()).n_features == 4
     assert fit.map(1) <= 0.5 + 1e-9
+    both = measurement(ev.PrivatePCA(1, epsilon=0.5, delta=1e-6, norm_bound=1.0), n_features=4, n_rows=3_000)
+    assert both.map(2)[1] > 2e-6
 
 
 @story(RESEARCHER, "account for releases with dp-accounting.", "interop/test_dp_accounting.py")
@@ -826,6 +867,10 @@ def cli_schema_and_plan() -> None:
     command("plan", "--rows", 4_000, "--features", 4, "-k", 1, "--epsilon", 1, "--repeats", 2, "--target-loss", 0.3)
     command("mechanisms")
     command("mechanisms", "--papers", "--json")
+    needs("matplotlib")
+    small = ("--rows", 400, "--features", 2, "-k", 1, "--epsilon", 1, "--repeats", 2)
+    command("plan", *small, "--plot", "plan.png")
+    assert json.loads(command("plan", *small, "--json"))["against_rows"]
 
 
 @story(SHELL, "release components, and look at the release.", "cli/test_fitting.py")
@@ -837,7 +882,23 @@ def cli_pca() -> None:
         command(*words)
     command("compare", "one.npz", "one.npz")
     command("scores", "one.npz", "people.csv", "--epsilon", 1, "-o", "scores.npz")
-    command("report", "one.npz", "--scores", "scores.npz", "--registry", "registry.yaml")
+    Path("statement.yaml").write_text("purpose: planning\n", encoding="utf-8")
+    command("report", "one.npz", "--scores", "scores.npz", "--statement", "statement.yaml", "--registry", "r.yaml")
+
+
+@story(SHELL, "read a table from a pipe, and stop with Ctrl-C.", "cli/test_signals.py")
+def cli_pipe() -> None:
+    words = [sys.executable, "-m", "eigenveil.cli", "covariance", "-", "--epsilon", "5", "--bounds", "0:230"]
+    table = frame().to_csv(index=False)
+    subprocess.run([*words, "-o", "all.npz"], input=table, text=True, check=True, capture_output=True)
+    assert ev.load_release("all.npz").n_rows == 4_000
+    with subprocess.Popen([*words, "-o", "none.npz"], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as waiting:
+        assert waiting.stdin is not None
+        waiting.stdin.write(table.encode() * 5)  # more than a pipe holds, so the command reads
+        waiting.stdin.flush()
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(60) == 130
+    assert not Path("none.npz").exists()
 
 
 @story(SHELL, "release a covariance matrix, and use it.", "cli/test_showing.py")
@@ -889,6 +950,7 @@ def cli_local() -> None:
     np.savetxt("rows.csv", np.random.default_rng(8).normal(size=(300, 3)), delimiter=",")
     command("local", "params", "--features", 3, "--epsilon", 4, "--norm-bound", 3, "--output", "protocol.json")
     command("local", "encode", "protocol.json", "rows.csv", "--output", "reports.txt", "--yes")
+    assert command("local", "encode", "protocol.json", "rows.csv", "--yes")
     command("local", "aggregate", "reports.txt", "--protocol", "protocol.json", "--release", "local.npz", "-k", 1)
     command("show", "local.npz")
 

@@ -299,11 +299,6 @@ class KeySet:
     def __len__(self) -> int:
         return sum(part.size for part in self._sorted)
 
-    @property
-    def nbytes(self) -> int:
-        """Size in memory."""
-        return sum(part.nbytes for part in self._sorted)
-
     def add(self, keys: Keys) -> bool:
         """Add keys, and tell whether all of them are new; if not, none is added."""
         return self._take(np.sort(keys[:, 0] + split_mix(keys[:, 1])))
