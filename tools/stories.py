@@ -12,11 +12,13 @@ nothing here reaches it.
 
 import argparse
 import contextlib
+import copy
 import functools
 import importlib
 import inspect
 import json
 import os
+import pickle
 import runpy
 import shutil
 import signal
@@ -60,7 +62,63 @@ ROOT = reach.ROOT
 TESTS = ("tests/statistical", "tests/privacy", "tests/contract", "tests/cli/test_mistakes.py")
 
 # Functions that nothing above reaches, and why they stay: a pattern of their dotted names.
-UNREACHED: dict[str, str] = {}
+IMPORTED = "runs while its module is imported: a decorator, a table or a lazy name"
+NUMPY = "the NumPy reference, which machines without a compiler run and tests compare with C"
+OTHERS = "what a mechanism of somebody else has, who does not override it"
+REFUSAL = "a refusal or error that only its own test brings about"
+ODD_TABLE = "a kind of table or column beside those of the stories, with tests of its own"
+UNREACHED: dict[str, str] = {
+    ".lazily*": IMPORTED,
+    "cli.commands._group": IMPORTED,
+    "cli.options.with_options*": IMPORTED,
+    "errors.own_words": IMPORTED,
+    "estimators.base.one_thread": IMPORTED,
+    "estimators.base.names_unknown_parameters": IMPORTED,
+    "estimators.base.available_where.*": IMPORTED,
+    "estimators.base.ReleaseAttribute.__init__": IMPORTED,
+    "estimators.pca._with_known_noise": IMPORTED,
+    "estimators.ridge._of_each_target": IMPORTED,
+    "numerics.OneBlasThread.__init__": IMPORTED,
+    "sampling.lazy._tables": IMPORTED,
+    "moments.numpy_kernels.*": NUMPY,
+    "mechanisms.additive.AdditiveMechanism.log_density": OTHERS,
+    "mechanisms.base.*": OTHERS,
+    "accounting.ledger.LedgerFile._unreadable": REFUSAL,
+    "cli.tables._position": REFUSAL,
+    "estimators.base._check_rows_in_order": REFUSAL,
+    "estimators.base.ReleaseAttribute.__set__": REFUSAL,
+    "federation.contributions.ContributionError.__init__": REFUSAL,
+    "sampling.randomness.SecureGenerator._refuse_copy": REFUSAL,
+    "tables.base.raise_failure": REFUSAL,
+    "tables.base.Engine.title": REFUSAL,
+    "tables.frames._same_name": REFUSAL,
+    "tables.sql.SqlSource.mapped": REFUSAL,
+    "tables.base.EngineSource.batches": REFUSAL,
+    "moments.comparisons.ChosenRows.*": "sums of comparisons that engines made in parts",
+    "moments.counts.*.__add__": "sums of counts that engines made in parts",
+    "moments.bound.MappedBound.__eq__": "two parts of mapped rows are added if their bounds are equal",
+    "moments.kernels.RowsByColumn.*": "columns that lie apart, sent to another process",
+    "moments.units.*": "persons with more rows than a block holds",
+    "tables.arrays.*.column": ODD_TABLE,
+    "tables.frames.ColumnsReader.*": ODD_TABLE,
+    "tables.identifiers.*": ODD_TABLE,
+    "tables.spark.*": ODD_TABLE,
+    "tables.schema.Schema.without": ODD_TABLE,
+    "tables.text.TextFile.__getstate__": "a table that is sent to another process keeps none of its parsed rows",
+    "tables.text.CsvFile._numbers": "the CSV reader without PyArrow, which `eigenveil demo` needs in a small install",
+    "tables.base.units_in": "counts of a progress bar, which needs a terminal",
+    "cli.ledger.ask": "the question before a spend, which needs a terminal",
+    "cli.tables._fields": "the JSON of `eigenveil schema`",
+    "report.plots.new_figure.NotebookFigure._repr_png_": "asked for by a notebook",
+    "interop.flower.*": "the story inside Flower, which is skipped where flwr is missing",
+    "postprocess.*": "matrices of other widths than those of the stories, with tests of their accuracy",
+    "mechanisms.federated.*": "facts of a federated mechanism that its tests compare with simulation",
+    "mechanisms.local.*": "facts of local mechanisms that tests and audits compare with simulation",
+    "mechanisms.wishart.Wishart.noise_scale": "a fact of the table of mechanisms",
+    "estimators.forecast._epsilon_factor": "a target that no epsilon of the grid meets",
+    "estimators.fit.FitCount.__copy__": "copies of an estimator share its count",
+    "guarantee.chance": "how a small delta is said in words",
+}
 
 
 class Skip(Exception):  # noqa: N818
@@ -183,6 +241,8 @@ def transform_and_back() -> None:
     model = ev.PrivatePCA(4, epsilon=10.0, bounds=RANGES)
     scores = model.fit_transform(frame())
     assert np.allclose(model.inverse_transform(scores), numbers())
+    again = pickle.loads(pickle.dumps(copy.copy(model)))
+    assert np.array_equal(again.transform(frame()), scores)
     print(model.score(frame()), model.get_covariance(), model.get_precision(), model.get_feature_names_out())
 
 
@@ -259,6 +319,7 @@ def batches_and_moments() -> None:
     bound = ev.RowBound(300.0)
     merged = ev.SecondMoments(bound, 4).update(numbers()[:100]) + ev.SecondMoments(bound, 4).update(numbers()[100:])
     assert merged == second_moments(numbers(), bound)
+    print(merged)
     ev.release(MECHANISMS["matrix_laplace"](epsilon=1.0, n_features=4), merged)
 
 
@@ -304,7 +365,7 @@ def delta() -> None:
     steep = rng.normal(size=(20_000, 20)) * 0.7 ** np.arange(20) + 3
     for stages in ("auto", 1, 2):
         ev.PrivatePCA(3, epsilon=1.0, delta=1e-6, norm_bound=14.0, stages=stages).fit(steep)
-    raw = ev.PrivatePCA(3, epsilon=1.0, delta=1e-6).fit(steep)
+    raw = ev.PrivatePCA(3, epsilon=3.0, delta=1e-6).fit(steep)
     assert raw.guarantee_.delta == 1e-6
     ev.PrivateCovariance(epsilon=1.0, delta=1e-6, bounds=(-10, 10)).fit(steep)
 
