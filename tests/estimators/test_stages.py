@@ -239,16 +239,6 @@ def test_a_release_without_a_map_is_that_of_one_stage_in_all_but_its_unit():
     assert not two.matrix.noise_is_mapped
 
 
-def test_the_report_and_the_command_tell_the_stages(releases):
-    assert "pilot estimate, then a second pass" in render_report(releases["both"])
-    assert "the mean was estimated first" in render_report(releases["both"])
-    assert "mean was not subtracted" not in render_report(releases["both"])
-    split = PrivatePCA(2, **BUDGET, center=True).plan(D).route(10**6).split
-    centring = split.mean + split.residual_norm + split.further_rounds
-    assert f"up to {float(centring):.4g} of its mu squared for the mean" in split.in_words()
-    assert f"{float(split.pilot):.4g} of its mu squared for a pilot estimate" in split.in_words()
-
-
 # The forecast.
 
 
