@@ -1,7 +1,9 @@
 """`forecast`: fits on made-up rows, their inverse questions, the command and the figure."""
 
 import json
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -328,6 +330,17 @@ def invoke(*words, fails=None):
     return result.output
 
 
+@pytest.mark.heavy
+def test_the_command_takes_a_spectrum_in_three_forms(tmp_path):
+    file = tmp_path / "spectrum.txt"
+    file.write_text("4 3\n2, 1\n1\n")
+    by_file, by_list, by_power = (
+        json.loads(invoke("--json", "--spectrum", given))["spectrum"] for given in (file, "4,3,2,1,1", "power:2")
+    )
+    assert by_file == by_list == pytest.approx(np.array([4, 3, 2, 1, 1]) * 0.5 / 11)
+    assert by_power == pytest.approx(0.5 * power_law(5, 2.0))
+
+
 @pytest.mark.parametrize(
     ("words", "parameters"),
     [
@@ -376,3 +389,19 @@ def test_the_command_refuses_in_one_sentence(tmp_path):
     invoke("--plot", tmp_path / "plan.docx", fails=InvalidParameterError)
     # Without matplotlib it is that which is missing, and said first.
     invoke("--plot", tmp_path / "nowhere" / "plan.png", fails=EigenveilError)
+
+
+@pytest.mark.heavy
+def test_the_example_of_the_docs_prints_what_the_page_shows(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "planning.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    (shown,) = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
+    # Its first two digits depend on the platform's linear algebra, and the search takes seconds: the words are enough.
+    exec(
+        compile(code.replace("target_loss=0.01", "target_loss=0.01, repeats=2"), "docs/how_to/planning.md", "exec"), {}
+    )
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    expected = shown.splitlines()
+    assert printed[:3] == expected[:3]
+    assert printed[3].split() == expected[3].split()
+    assert {line.split()[-1] for line in printed[-5:]} == {line.split()[-1] for line in expected[-5:]}

@@ -80,6 +80,13 @@ def test_neither_narrow_tables_nor_other_estimators_are_screened() -> None:
     assert PrivatePCA(1, norm_bound=1.0).plan(500).most_rows.screening is None
 
 
+def test_a_plan_shows_the_parts() -> None:
+    text = str(PrivateSparsePCA(1, epsilon=1.0, norm_bound=1.0).plan(500))
+    assert "epsilon 0.71 for the release" in text
+    assert "epsilon 0.04 to test" in text
+    assert "epsilon 0.25 to choose them" in text
+
+
 def test_dense_features_are_all_kept_with_what_is_left() -> None:
     rows = np.random.default_rng(0).normal(size=(N, D)) * np.sqrt(np.linspace(0.1, 2, D))
     model = PrivateSparsePCA(1, epsilon=8.0, norm_bound=20.0, tol=1e6).fit(rows)

@@ -1,16 +1,12 @@
 """Fits in stages: which are made, what they refuse before the spend, and releases that read themselves."""
 
-import math
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, load_release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.estimators.split import PILOT_SHARE, Split
+from eigenveil.estimators.split import PILOT_SHARE
 from eigenveil.mechanisms.budget import MOST_WEIGHT
-from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.postprocess.preconditioning import (
     MOST_RELATIVE_LOSS,
     PilotSpectrum,
@@ -121,20 +117,6 @@ def test_ranges_that_are_far_too_wide_take_further_rounds(times, rounds):
     release = PrivatePCA(2, **BUDGET, bounds=bounds).fit(rows).release_
     assert [name for name in MEANS if name in release.integers] == list(MEANS[:rounds])
     assert release.origin.row_rule.norm / release.scale[0] < 6  # about the middle of the range up to 2,000
-
-
-def test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge():
-    n_features, share = 100, Fraction(1, 20)
-    mechanism, split = Gaussian(epsilon=1.0, delta=1e-6, n_features=n_features), Split(mean=share)
-    for n_rows in (10_000, 100_000):
-        error = 2 / (
-            mechanism.total_mu() * math.sqrt(share / 2) * n_rows
-        )  # in an entry of the mean, for rows of norm 1
-        edge = 2 * math.sqrt(n_features) * mechanism.noise_scale() / math.sqrt(2) / n_rows
-        assert split.one_mean_suffices(mechanism, n_rows) == (n_features * error**2 <= edge / 10)
-    crossing = 40 * math.sqrt(n_features) / (mechanism.total_mu() * share)
-    assert not split.one_mean_suffices(mechanism, math.floor(crossing * 0.99))
-    assert split.one_mean_suffices(mechanism, math.ceil(crossing * 1.01))
 
 
 def test_rows_that_are_not_numbers_are_refused_before_the_spend(tmp_path):

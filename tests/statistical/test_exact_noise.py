@@ -106,7 +106,8 @@ def differences(first, second):
     return [name for (name, x), y in pairs if scipy.stats.ks_2samp(x, y).pvalue <= ALPHA or not same_size(x, y)]
 
 
-LONG = {"wishart", "matrix_laplace-add_remove"}  # whose defaults test_noise_mechanisms.py and the wide matrices below hold
+# In the default run test_wishart_has_its_degrees and test_noise_mechanisms.py hold these.
+LONG = {"wishart", "matrix_laplace-add_remove"}
 
 
 @pytest.mark.parametrize(
