@@ -25,7 +25,7 @@ D, NAMES = 4, ["a", "b", "c", "e"]
 PUBLIC = {"bounds": dict.fromkeys(NAMES, (-4.0, 4.0))}
 
 
-def made(n=3000, seed=0):
+def made(n=900, seed=0):
     """Rows of all sizes: ordinary ones, ones from the smallest to the largest floats, zeros."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, D)) * 2.0 ** rng.integers(-6, 6, (n, 1))
