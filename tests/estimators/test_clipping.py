@@ -67,15 +67,6 @@ def test_every_mechanism_says_how_much_it_blurs(name):
         )
 
 
-def test_sampled_directions_are_as_blurred_as_said():
-    """At the gap d/s a drawn direction turns as far as by noise of that standard deviation, to first order."""
-    mechanism = MECHANISMS["ppca"](epsilon=1.0, n_features=10, n_components=1)
-    gap = mechanism.n_features / mechanism.strength
-    eigenvalues = np.array([1.0, *[0.0] * 9])
-    sampled, _ = mechanism.first_order_loss(eigenvalues, gap)
-    assert sampled == pytest.approx(9 * mechanism.equivalent_sd**2 / gap**2)
-
-
 # Rows of unit length.
 
 

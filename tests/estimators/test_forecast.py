@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from eigenveil.cli.plan import plan as plan_command
 from eigenveil.errors import EigenveilError, InvalidParameterError
 from eigenveil.estimators import forecast as forecasting
 from eigenveil.estimators.forecast import normalized_spectrum, smallest_meeting
-from eigenveil.estimators.parameters import PCAParameters
 from eigenveil.guarantee import Numerics
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.report.plots import plan_figure
@@ -365,16 +363,6 @@ def test_the_command_forecasts_the_estimator_with_these_parameters(words, parame
     assert {name: by_command[name] for name in of_estimator} == json.loads(json.dumps(of_estimator))
     control = forecast(PrivatePCA(2, epsilon=1.1, **parameters), 5, 2000, repeats=2).to_dict()
     assert by_command["forecasts"] != json.loads(json.dumps(control["forecasts"]))
-
-
-def test_parameters_without_an_estimator_are_refused_as_those_of_one():
-    parameters = {field.name: getattr(PrivatePCA(2), field.name) for field in fields(PCAParameters)}
-    for bad in ({"statistic": "tea"}, {"n_components": 0}, {"n_components": 0.9}, {"whiten": 3}, {"stages": 7}):
-        with refused(InvalidParameterError) as of_parameters:
-            forecast(PCAParameters(**parameters | bad), 5, 2000)
-        with refused(InvalidParameterError) as of_estimator:
-            forecast(PrivatePCA(**{"n_components": 2} | bad), 5, 2000)
-        assert str(of_parameters.value) == str(of_estimator.value)
 
 
 def test_a_schema_tells_the_features_and_their_ranges(tmp_path):

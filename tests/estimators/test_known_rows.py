@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments
+from eigenveil import PrivatePCA, RowBound, SecondMoments
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
 from eigenveil.tables.open import open_table
 from helpers import refused
@@ -36,14 +36,12 @@ MODELS = {
     "few compared": (lambda: PrivatePCA(2, random_state=3), FEW, 1, 2),
     "few correlations": (lambda: PrivatePCA(2, standardize=True, random_state=3), FEW, 1, 2),
     "ranges": (lambda: PrivatePCA(2, random_state=3), MANY, 4, 4),
-    "ranges of correlations": (lambda: PrivatePCA(2, standardize=True, epsilon=2, random_state=3), MANY, 4, 4),
     "gaussian ranges": (lambda: PrivatePCA(2, delta=1e-6, random_state=3), MANY, 4, 4),
     "gaussian, few": (lambda: PrivatePCA(2, delta=1e-4, random_state=3), FEW, 1, 2),
     "unit rows": (lambda: PrivatePCA(1, center=False, statistic="clipped", random_state=3), FEW[:100], 1, 2),
     "norm": (lambda: PrivatePCA(1, center=False, statistic="clipped", random_state=3), MANY, 2, 2),
     "medians, too few": (lambda: PrivatePCA(2, **WIDE, random_state=3), FEW, 1, 2),
     "medians": (lambda: PrivatePCA(2, **WIDE, random_state=3), MANY, 3, 3),
-    "covariance": (lambda: PrivateCovariance(epsilon=4, random_state=3), MANY, 4, 4),
     "mean first": (lambda: PrivatePCA(2, **GAUSSIAN, random_state=3), MANY, 4, 4),
     "too few for a mean": (lambda: PrivatePCA(2, **GAUSSIAN, random_state=3), FEW[:100], 1, 2),
 }

@@ -119,15 +119,3 @@ def test_sparse_components_find_few_features_among_many():
         LocalSparsePCA(1, norm_bound=1.0, screen="some").fit(rows[:100])
     with refused(InvalidParameterError):
         LocalSparsePCA(1, norm_bound=1.0, penalty=-1.0).fit(rows[:100])
-
-
-def test_the_mechanism_of_the_paper_is_not_screened_by_default():
-    assert LocalSparsePCA(1, norm_bound=1.0)._request(400).screen == 300
-    assert LocalSparsePCA(1, norm_bound=1.0, mechanism="gaussian_paper", delta=1e-6)._request(400).screen is None
-
-
-@pytest.mark.heavy
-def test_sparse_components_at_two_thousand_features():
-    rows, truth = sparse_rows(50_000, 2000)
-    sparse = LocalSparsePCA(1, epsilon=2.0, norm_bound=1.0).fit(rows)
-    assert subspace_distance(truth, sparse.components_) < 0.4

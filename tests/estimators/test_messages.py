@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, RowBound, SecondMoments, release
-from eigenveil.errors import InvalidDataError, InvalidParameterError, LedgerError, NoiseWarning
+from eigenveil.errors import InvalidDataError, InvalidParameterError, NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.releases.record import Release
 from eigenveil.report.estimates import read_estimates
@@ -25,14 +25,6 @@ def test_a_ledger_may_be_given_by_its_path(tmp_path):
     assert book.spent == (4.0, 0.0)
     assert len(book.entries()) == 4
     assert drawn.guarantee.epsilon == 1.0
-
-
-def test_a_ledger_that_is_none_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.tables.open.tracked_batches", None)
-    with refused(LedgerError):
-        PrivatePCA(1, norm_bound=3.0, ledger=tmp_path / "nowhere.ledger").fit(X)
-    with refused(InvalidParameterError):
-        PrivatePCA(1, norm_bound=3.0, ledger={"epsilon": 1.0}).fit(X)
 
 
 @pytest.mark.parametrize("name", ["center", "standardize"])

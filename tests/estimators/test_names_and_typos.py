@@ -129,7 +129,7 @@ def heard(action):
     return [str(one.message) for one in caught if issubclass(one.category, PrivacyWarning)]
 
 
-@pytest.mark.parametrize("name", ["id", "uuid", "ssn", "email", "patient_id"])
+@pytest.mark.parametrize("name", ["id", "patient_id"])
 @pytest.mark.parametrize("kind", ["pandas", "csv"])
 def test_an_identifier_by_its_name_is_told_where_nobody_chose_it(name, kind, tmp_path):
     X = FRAME.assign(**{name: 1.0})  # of one value: it is the name that tells

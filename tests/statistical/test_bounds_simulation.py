@@ -94,13 +94,6 @@ def test_our_sample_sizes_reach_the_correlation(name, delta):
     our_promise(name, delta, d=6, k=3, adjacency="add_or_remove_one", runs=400, seed=3)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize(("name", "delta"), CASES)
-def test_our_sample_sizes_reach_the_correlation_in_more_dimensions(name, delta):
-    our_promise(name, delta, d=40, k=1, adjacency="replace_one", runs=1000, seed=4)
-    our_promise(name, delta, d=40, k=10, adjacency="replace_one", runs=1000, seed=5)
-
-
 @pytest.mark.parametrize(("rows", "columns"), [(1, 12), (3, 12), (12, 12)])
 def test_singular_values_keep_their_tails(rows, columns):
     runs, t = 20_000, 1.0
@@ -245,10 +238,3 @@ def loss_promise(name, delta, values, k, runs, seed):
 def test_expected_loss_where_it_holds(name, delta, k):
     values = [0.3] * k + [0.1, 0.05, 0.05, 0.0, 0.0, 0.0]
     loss_promise(name, delta, values, k, 20_000 if name == "ppca" else 500, seed=11)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(("name", "delta", "k"), [("matrix_laplace", 0.0, 5), ("gaussian", 1e-6, 5)])
-def test_expected_loss_in_more_dimensions(name, delta, k):
-    values = [*np.linspace(0.12, 0.1, k), *np.linspace(0.05, 0.0, 40 - k)]
-    loss_promise(name, delta, values, k, 1500, seed=12)

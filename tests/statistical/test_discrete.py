@@ -1,6 +1,5 @@
 """Discrete Laplace and Gaussian numbers against their probabilities, with OpenDP's samplers as the reference."""
 
-import decimal
 from fractions import Fraction
 from itertools import pairwise
 
@@ -12,7 +11,6 @@ from eigenveil.errors import InvalidParameterError
 from eigenveil.sampling import discrete, lazy
 from eigenveil.sampling.certified import Interval, exp_interval
 from eigenveil.sampling.discrete import discrete_gaussian, discrete_laplace, geometric, geometric_reaches
-from eigenveil.sampling.lazy import LazyUniform
 from eigenveil.sampling.randomness import secure_generator, seeded_generator
 from statistical.constants import ALPHA, PERTURB, N
 from statistical.mechanisms import follows
@@ -155,26 +153,6 @@ def test_the_exact_path_decides_as_float64_does_wherever_that_is_sure(monkeypatc
     assert np.array_equal(fast, discrete._falls(gammas, exactly, OneWord()))
 
 
-def test_a_coin_at_the_edge_asks_for_more_bits():
-    """A word equal to the first 64 bits of exp(-1) cannot be decided without further ones."""
-
-    class Words:
-        def __init__(self, *words):
-            self.words = list(words)
-
-        def integers(self, *_, **__):
-            return np.uint64(self.words.pop(0))
-
-    with decimal.localcontext(prec=80):
-        first, rest = divmod(decimal.Decimal(-1).exp() * 2**64, 1)
-        second = int(rest * 2**64)
-    below = LazyUniform(int(first), 64, Words(second - 1))
-    above = LazyUniform(int(first), 64, Words(second + 1))
-    assert below.below(discrete._below_exp(Fraction(1)))
-    assert not above.below(discrete._below_exp(Fraction(1)))
-    assert below.bits == above.bits == 128
-
-
 def words_of(cell):
     """Return the words of 16 bits that choose a cell."""
     return np.flatnonzero(np.equal(lazy.CELL, cell))
@@ -225,21 +203,6 @@ def test_numbers_beyond_the_table_have_the_distribution_of_the_tail(monkeypatch)
         expected *= observed.sum() / expected.sum()
         assert bool(scipy.stats.chisquare(observed, expected).pvalue > ALPHA) is right
     assert scipy.stats.binomtest(int((np.array(kept) > 0).sum()), len(kept)).pvalue > ALPHA
-
-
-def test_a_cell_beyond_the_table_is_counted_by_heads():
-    class Heads:
-        def __init__(self, heads):
-            self.coins = [1] * heads + [0]
-
-        def integers(self, *_):
-            return self.coins.pop(0)
-
-    for heads in (0, 1, 5):
-        # Proposed with 2^-(heads + 1) of an entry of the table.
-        expected = (lazy.TABLE_CELLS + heads, lazy.HEIGHT / Fraction(1, 2 ** (heads + 1)))
-        assert lazy.settled_cell(lazy.TABLE_CELLS, Heads(heads)) == expected
-    assert lazy.settled_cell(16, None) == (16, Fraction(lazy.HEIGHT, words_of(16).size))
 
 
 @pytest.mark.parametrize("scale", EVERY_SIZE)

@@ -92,19 +92,6 @@ def test_the_distribution_on_the_circle(concentration):
         assert not circle_ok(proposals.y, matrix, gap)
 
 
-def test_the_distribution_on_the_circle_by_counts():
-    matrix = turned([1.0, 0.2])
-    sampler, generator = made([1.0, 0.2], 3), np.random.default_rng(5)
-    drawn = np.array([sampler.draw(generator) for _ in range(3000)]) * UNIT
-    cells = np.linspace(-np.pi / 2, np.pi / 2, 21)
-    counts = np.histogram(angles(drawn, matrix), cells)[0]
-    for gap, accepted in ((2.4, True), (1.4 * 2.4, False)):
-        expected = len(drawn) * np.diff(circle_distribution(gap)[0](cells))
-        chance = float(scipy.stats.chi2.sf(((counts - expected) ** 2 / expected).sum(), 19))
-        assert (chance > ALPHA) is accepted
-    assert scipy.stats.binomtest(int((drawn[:, 0] > 0).sum()), len(drawn)).pvalue > ALPHA
-
-
 def sphere_distribution(gaps):
     """Return the distribution of s = 1 - (u.v1)^2 on the sphere: exp(-s m) I0(s k)/sqrt(1 - s)."""
     middle, half = sum(gaps) / 2, abs(gaps[0] - gaps[1]) / 2

@@ -372,16 +372,6 @@ def test_low_bits_are_uniform(mechanism, name):
         assert scipy.stats.chisquare(np.bincount(spaced % 8, minlength=8)).pvalue < ALPHA
 
 
-@pytest.mark.parametrize("name", ["ppca", "eigenvector_sampling"])
-@pytest.mark.parametrize("k", [1, 2])
-def test_every_release_of_directions_is_near_the_sphere_and_on_the_grid(name, k):
-    mechanism = MECHANISMS[name](epsilon=1.0, n_features=6, n_components=k)
-    grams, sizes = odd_pair(mechanism, 16)
-    directions = mechanism.draw(grams[0], 4**16, sizes[0], np.random.default_rng(5))["directions"]
-    assert directions.dtype == np.int64
-    assert np.abs(np.linalg.norm(directions * 2.0**-24, axis=1) - 1).max() < 2.0**-24 * math.sqrt(6)
-
-
 # The parts, against numbers that are known to be reached or not.
 
 

@@ -129,14 +129,6 @@ def test_a_plane_turned_by_the_wrong_angle_is_caught(monkeypatch: pytest.MonkeyP
     assert not has_the_distribution("block", 4, 2)
 
 
-@pytest.mark.parametrize("players", [2, 9])
-def test_every_pair_is_turned_once(players: int) -> None:
-    rounds = PlaneKernel(np.arange(players)).rounds
-    pairs = [frozenset(pair) for first, second in rounds for pair in zip(first.tolist(), second.tolist(), strict=True)]
-    assert len(pairs) == len(set(pairs)) == players * (players - 1) // 2
-    assert all(len({*first, *second}) == 2 * len(first) for first, second in rounds)
-
-
 def column_has_its_conditional_distribution(
     concentration: float, *, factor: float = 1.0, typical: bool = True, seed: int = 3
 ) -> bool:
@@ -184,7 +176,7 @@ def test_a_wrong_conditional_distribution_is_caught(concentration: float, monkey
 
 @pytest.mark.parametrize("method", ["block", "hoff"])
 @pytest.mark.parametrize("concentration", [0.0, 1.0, 1e12])
-@pytest.mark.parametrize(("d", "k"), [(2, 1), (5, 5), (50, 3), (20, 15)])
+@pytest.mark.parametrize(("d", "k"), [(2, 1), (5, 5), (50, 3)])
 def test_orthonormal_at_every_concentration(d: int, k: int, concentration: float, method: str) -> None:
     steps = np.arange(d) / (d - 1)
     for shape in (np.exp(-5 * steps), np.ones(d), (np.arange(d) < k + 1) - 2.0):

@@ -12,7 +12,6 @@ from eigenveil import Adjacency, RowBound, SecondMoments, load_release, release
 from eigenveil.accounting.calibration import DISCRETE_SHARE
 from eigenveil.errors import EigenveilError
 from eigenveil.mechanisms import MECHANISMS
-from eigenveil.mechanisms.additive import TYPICAL_VARIANCE, free_count_suffices
 from eigenveil.sampling.randomness import seeded_generator
 from statistical.constants import EXACT_FACTOR, SIGMAS
 from statistical.mechanisms import follows
@@ -198,29 +197,6 @@ def test_errors_of_releases_are_as_simulated(name):
     errors = np.array([one.matrix.scaled_matrix[0, 0] - 1 for one in found])
     simulated = np.array([found[0].matrix.error_draw(generator)[0, 0] for _ in range(10_000)])
     assert 0.8 < errors.var() / simulated.var() < 1.25  # six standard errors, for Laplace numbers too
-
-
-# The choice between a free and a paid number of rows.
-
-
-@pytest.mark.heavy
-def test_a_variance_is_better_told_by_the_free_number_below_28_features():
-    """The two sides of the crossing are errors of mechanisms as they are drawn, not of the formulas."""
-
-    def error(mechanism):
-        generator, v = seeded_generator(6), float(TYPICAL_VARIANCE)
-        errors = np.array(
-            [noise[0, 0] - v * rows for noise, rows in map(mechanism.simulated_errors, [generator] * DRAWS)]
-        )
-        return np.mean(errors**2) * mechanism.total_mu() ** 2
-
-    room = SIGMAS * math.sqrt(2 / DRAWS)
-    paid = error(made(4, "add_or_remove_one", "tight"))
-    assert abs(paid / (20 / 19 + 20 / 16) - 1) < room
-    free = error(made(14, "add_or_remove_one"))
-    assert abs(free / (1 / 2 + 15 / 16) - 1) < room
-    assert [d for d in range(1, 60) if free_count_suffices(d)] == list(range(1, 28))
-    assert 1 / 2 + 28 / 16 < 20 / 19 + 20 / 16 < 1 / 2 + 29 / 16
 
 
 # Refusals before the spend.

@@ -10,7 +10,6 @@ from eigenveil import PrivatePCA, Release
 from eigenveil.errors import NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.moments.row_rule import RowRule
-from eigenveil.postprocess.components import simulated_noise
 from eigenveil.postprocess.noise_spectrum import edge_quantile
 from eigenveil.releases.origin import ComponentsRequest, Origin
 
@@ -302,28 +301,6 @@ def test_rows_of_zeros_are_told_to_be_noise(delta):
         old += release.spectrum.leading[0][0] >= 2.4 * release.noise_sd * 2
     assert unnoticed <= 2
     assert old > unnoticed + 4 or delta > 0  # the control: one constant for all mechanisms let more pass
-
-
-@pytest.mark.heavy
-@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_wide_noise_that_is_not_alike_is_known_from_few_draws():
-    """39 draws by the mechanism took a minute and a half at 3,000 features."""
-    ranges, rng, fits = np.where(np.arange(60) < 3, 30.0, 1.0), np.random.default_rng(11), 30
-    signal = rng.uniform(-1, 1, size=(20_000, 60)) * np.where(np.arange(60) < 2, 30.0, 0.0)
-    nothing = [PrivatePCA(1, bounds=(-ranges, ranges), random_state=seed).fit(0 * signal[:500]) for seed in range(fits)]
-    assert sum(pca.release_.spectrum.n_above_noise > 0 for pca in nothing) <= 5  # 1.5 on average
-    found = PrivatePCA(1, epsilon=5.0, bounds=(-ranges, ranges), random_state=0).fit(signal)
-    assert found.release_.spectrum.n_above_noise == 2
-
-
-def test_directions_that_stand_for_all_do_not_ask_for_more_draws():
-    drawn = []
-
-    def draws(generator, count):
-        drawn.append(count)
-        return np.zeros((count, 1000, 1000))
-
-    assert simulated_noise(np.eye(3, 1000), 2, draws).draws == sum(drawn) == 12
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")

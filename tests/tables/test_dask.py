@@ -107,15 +107,6 @@ def test_missing_values_follow_the_bound():
         second_moments(dd.from_pandas(holes, npartitions=4), BOUND)
 
 
-@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_fit_draws_the_release_of_the_array_in_memory():
-    pca = PrivatePCA(2, epsilon=3.0, random_state=4, statistic="clipped", standardize=True)
-    expected = pca.fit(ROWS).release_
-    release = pca.fit(dd.from_pandas(FRAME, npartitions=5)).release_
-    assert all((release.integers[name] == expected.integers[name]).all() for name in expected.integers)
-    assert pca.feature_names_in_.tolist() == list(NAMES)
-
-
 def test_partial_fit_takes_engines_and_arrays_in_turn():
     pca = PrivatePCA(2, norm_bound=2.0, center=False, random_state=4)
     pca.partial_fit(da.from_array(ROWS[:400], chunks=(90, 5))).partial_fit(ROWS[400:])

@@ -109,42 +109,6 @@ def test_every_kind_of_table_has_the_same_rule_for_what_is_missing(kind, columns
     assert np.array_equal(np.concatenate(list(open_ended.batches())), expected, equal_nan=True)
 
 
-def test_wide_blocks_of_text_are_cut(columns, expected, tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.tables.frames.batch_rows", lambda n_features: 7)
-    source = open_table(tables("csv", columns, tmp_path), categories=CATEGORIES)
-    blocks = list(source.batches())
-    assert max(len(block) for block in blocks) == 7
-    assert np.array_equal(np.concatenate(blocks), expected)
-
-
-def test_columns_are_chosen_and_ordered(columns, expected, tmp_path):
-    source = open_table(tables("csv", columns, tmp_path), ["sex", "age"], categories={"sex": ["M"]})
-    assert source.feature_names == ("sex=M", "age")
-    assert np.array_equal(next(source.batches()), expected[:, [2, 0]])
-
-
-@pytest.mark.parametrize(
-    ("frame", "in_place"),
-    [
-        (lambda X: pd.DataFrame(X, columns=list("abc")), True),
-        (lambda X: pd.DataFrame(np.asfortranarray(X), columns=list("abc")).iloc[::2], True),
-        (lambda X: pd.DataFrame(X, columns=list("abc")).astype({"b": "int64"}), False),
-    ],
-    ids=["one array", "every other row", "two types"],
-)
-def test_a_pandas_frame_of_one_array_is_read_where_it_lies(frame, in_place):
-    table = frame(np.arange(60.0).reshape(-1, 3))
-    wanted = table[["c", "a"]].to_numpy(dtype=np.float64)
-    (batch,) = open_table(table, columns=["c", "a"]).batches()
-    assert np.array_equal(np.asarray(batch), wanted)
-    assert np.array_equal(batch[np.array([3, 0, 3])], wanted[[3, 0, 3]])
-    held = table.to_numpy()
-    if in_place:
-        assert np.shares_memory(batch.column(1), held)
-    else:
-        assert not np.shares_memory(batch.column(1), held)
-
-
 @pytest.mark.parametrize("values", [[1, 2, 3], [1, None, 3], [None, None, None]])
 def test_columns_of_numbers_of_polars_are_the_same_beside_others(values):
     kinds = (pl.Float64, pl.Float32, pl.Int8, pl.Int64, pl.UInt16)

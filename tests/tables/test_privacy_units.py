@@ -22,7 +22,6 @@ from eigenveil.errors import InvalidDataError, InvalidParameterError
 from eigenveil.tables import arrays, base, privacy_units, text
 from eigenveil.tables.identifiers import keys_of
 from eigenveil.tables.open import open_table
-from eigenveil.tables.privacy_units import UnitTable
 from eigenveil.tables.schema import Column, Schema
 from helpers import assert_one_sentence, refused
 from units_by_hand import FRAME, IDS, NAMES, REFERENCE, ROWS, D, N, by_hand, privacy_units_of
@@ -166,13 +165,6 @@ def test_a_table_larger_than_the_memory_is_not_copied_whole(data):
         for _ in range(2):
             assert privacy_units_of(source.batches()) == REFERENCE
         assert (source._rows is None) == (memory == 8 * N)
-
-
-def test_rows_that_lie_unit_after_unit_are_not_copied():
-    rows = ROWS[np.argsort(IDS, kind="stable")]
-    source = open_table(rows, privacy_unit=np.sort(IDS))
-    assert privacy_units_of(source.batches()) == REFERENCE
-    assert np.shares_memory(source._rows, rows)
 
 
 @pytest.mark.parametrize("kind", ["i8", "u1", ">i8", "u8"])
@@ -382,32 +374,18 @@ def test_others_have_other_keys():
     assert len(np.unique(keys, axis=0)) == len(told_apart)
 
 
-def test_zeros_within_bytes_and_text_of_numpy_are_kept():
-    ids = [uuid.UUID(int=one) for one in (1, 2, 1 << 8, 3 << 120, (3 << 120) + 1)]
-    arrays = np.array([one.bytes for one in ids])
-    assert arrays.dtype == "S16"
-    np.testing.assert_array_equal(keys_of(arrays)[1], keys_of(ids)[1])
-    assert len(keys_of(np.array(["a\0b", "a\0c", "a"]))[1]) == 3
-
-
 COLUMNS = {
     "text": np.array(["b", "a\0b", " b", "a", "a\0", "é", "e\u0301", "NA", "", "7.0", "7", str(UUID), UUID.hex]),
-    "text, the other way round": np.array(["b", "a", "Zoë", "b"], ">U5"),
-    "text beside other text": np.array([["b", "x"], ["a", "y"], ["b", "z"]])[:, 0],
     "no text": np.array([], "U3"),
     "bytes": np.array([b"b", b"a\0b", b"a", b"b ", b"\xff", b""]),
     "UUIDs": np.frombuffer(UUID.bytes + bytes(16) + UUID.bytes, "V16"),
     "records": np.array([(1, 2.0), (1, 3.0)], "i4,f8"),
-    "records of objects": np.array([(1, "a"), (1, "b")], "i4,O"),
-    "nothing": np.zeros(3, "V0"),
     "whole numbers": np.array([7, -7, 2**62, 7, 0]),
     "floats": np.array([0.0, 3.0, -0.0, -3.0, 2.0**53 - 1, 3.0]),
     "a float that is no number": np.array([0.0, np.nan, 3.0]),
     "a float of several numbers": np.array([0.0, 2.0**53, 3.0]),
     "a float between numbers": np.array([0.0, 2.5, 3.0]),
-    "narrow floats": np.array([1, 2**24 - 1, 1], np.float32),
     "a narrow float of several numbers": np.array([1, 2**24, 1], np.float32),
-    "halves": np.array([1, 2047, -1], np.float16),
 }
 
 
@@ -421,20 +399,6 @@ def test_a_column_has_the_keys_of_its_values_one_by_one(monkeypatch, kind, arrow
     codes, keys = keys_of(values)
     assert np.array_equal(keys[codes], np.concatenate([np.empty((0, 2), np.uint64), *one_by_one]))
     assert list(dict.fromkeys(codes.tolist())) == list(range(len(keys)))  # in order of first appearance
-
-
-def test_files_with_text_and_with_bytes_go_on_with_the_same_persons(tmp_path):
-    # Columns of text that a writer did not mark as such are bytes to readers of Parquet.
-    for name, kind in (("before", pa.string()), ("after", pa.binary())):
-        ids = pa.array(["ann", "Zoë"]).cast(kind)
-        pq.write_table(pa.table({"id": ids, "age": [1.0, 2.0]}), tmp_path / f"{name}.parquet")
-    found = privacy_units_of(
-        open_table([tmp_path / "before.parquet", tmp_path / "after.parquet"], privacy_unit="id").batches()
-    )
-    assert found == by_hand(["ann", "Zoë"] * 2, np.array([[1.0], [2.0]] * 2))
-    codes, keys = keys_of(["b", " a", "a ", "b", "c"])
-    assert codes.tolist() == [0, 1, 1, 0, 2]
-    assert len(keys) == 3
 
 
 def test_a_file_with_gaps_in_its_identifiers_once_goes_on_with_the_same_persons(tmp_path):
@@ -504,13 +468,6 @@ def test_what_cannot_tell_persons_apart_is_refused_when_it_is_opened(data, optio
 def test_identifiers_beside_a_file_are_refused(tmp_path):
     with refused(InvalidParameterError):
         open_table(written(tmp_path, ".csv"), privacy_unit=IDS)
-
-
-def test_a_table_without_persons_is_as_before():
-    source = open_table(FRAME[NAMES])
-    assert not source.by_unit
-    assert not isinstance(source, UnitTable)
-    assert np.array_equal(np.vstack(list(source.batches())), ROWS)
 
 
 def test_an_empty_table_has_no_batches(tmp_path):

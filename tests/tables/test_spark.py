@@ -23,7 +23,7 @@ from eigenveil.moments.second_moments import SecondMoments
 from eigenveil.tables.base import raise_failure
 from eigenveil.tables.open import collect, open_source, open_table, open_with_engine, second_moments
 from eigenveil.tables.schema import Column, Schema
-from eigenveil.tables.spark import _entries, spark_session
+from eigenveil.tables.spark import spark_session
 from helpers import refused
 
 pyspark = pytest.importorskip("pyspark", reason="needs eigenveil[spark]")
@@ -79,16 +79,11 @@ def test_frame_gives_the_bits_of_the_array_in_memory(frame, monkeypatch, few):
     assert moments.feature_names == NAMES
 
 
-def test_order_and_empty_partitions_leave_no_trace(spark, frame):
-    few = frame.orderBy("`mass.kg`").limit(3).repartition(8)
+def test_order_columns_and_empty_partitions_leave_no_trace(frame):
+    few = second_moments(frame.orderBy("`mass.kg`").limit(3).repartition(8), BOUND, columns=["Age", "age"])
     lowest = ROWS[np.argsort(ROWS[:, 2])[:3]]
-    assert second_moments(few, BOUND) == second_moments(lowest, BOUND)
-
-
-def test_columns_keep_their_order(frame):
-    moments = second_moments(frame, BOUND, columns=["Age", "age"])
-    assert moments == second_moments(ROWS[:, [3, 0]], BOUND)
-    assert moments.feature_names == ("Age", "age")
+    assert few == second_moments(lowest[:, [3, 0]], BOUND)
+    assert few.feature_names == ("Age", "age")
 
 
 def test_columns_are_encoded_by_a_schema_where_they_are(spark):
@@ -185,15 +180,6 @@ def test_the_width_of_assembled_vectors_is_that_of_their_metadata(frame):
     assert second_moments(assembled, BOUND) == second_moments(ROWS[:, [0, 4]], BOUND)
 
 
-@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_fit_draws_the_release_of_the_array_in_memory(frame):
-    pca = PrivatePCA(2, epsilon=3.0, random_state=4, statistic="clipped", standardize=True)
-    expected = pca.fit(ROWS).release_
-    release = pca.fit(frame.repartition(3)).release_
-    assert all((release.integers[name] == expected.integers[name]).all() for name in expected.integers)
-    assert pca.feature_names_in_.tolist() == list(NAMES)
-
-
 # Tasks that fail
 
 
@@ -259,18 +245,6 @@ def test_pairs_are_refused_before_anything_is_spent(frame, tmp_path):
         PrivatePCA(2, statistic="spatial_sign", ledger=ledger).fit(frame)
     assert "statistic='spatial_sign'" in str(caught.value)
     assert ledger.spent == (0.0, 0.0)
-
-
-# Arrow columns, without Spark
-
-
-def test_arrays_decode_missing_entries_and_missing_arrays():
-    column = pa.array([[7, 7], [1, None], None, [2**53 + 1, 4]], pa.list_(pa.int64()))[1:]
-    np.testing.assert_array_equal(_entries(column, 2), [[1, np.nan], [np.nan, np.nan], [2.0**53, 4]])
-    flags = pa.array([[True, False]], pa.list_(pa.bool_()))
-    np.testing.assert_array_equal(_entries(flags, 2), [[1.0, 0.0]])
-    with refused(InvalidDataError):
-        _entries(column, 3)
 
 
 # Persons
@@ -372,13 +346,20 @@ def test_the_width_of_arrays_is_declared(spark):
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_what_the_guarantee_assumes_of_a_frame(frame):
-    model = PrivatePCA(1, norm_bound=5.0).fit(frame)
+def test_a_fit_draws_the_release_of_the_array_and_its_projections_stay_there(frame):
+    model = PrivatePCA(2, epsilon=3.0, random_state=4, statistic="clipped", standardize=True)
+    expected = model.fit(ROWS).release_
+    model.fit(frame.repartition(3))
+    assert all((model.release_.integers[name] == expected.integers[name]).all() for name in expected.integers)
+    assert model.feature_names_in_.tolist() == list(NAMES)
     assert model.guarantee_.assumptions == (TYPES_ASSUMPTION,)
     with refused(InvalidDataError) as caught:
         model.release_.transform(frame)
     assert "from_release" in str(caught.value)
-    assert PrivatePCA.from_release(model.release_).transform(frame).count() == 300
+    lazy = PrivatePCA.from_release(model.release_).transform(frame)
+    assert lazy.columns == ["privatepca0", "privatepca1"]
+    found = np.array([list(row) for row in lazy.collect()])
+    np.testing.assert_allclose(np.sort(found, axis=0), np.sort(model.release_.transform(ROWS), axis=0), rtol=1e-12)
 
 
 def test_csv_files_with_columns_in_another_order_are_no_parts_of_one_table(spark, tmp_path):
@@ -421,15 +402,6 @@ def test_the_guide_runs(spark, tmp_path, monkeypatch):
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL):
         exec(block, names)
-
-
-@pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")
-def test_projections_stay_on_spark_and_are_those_of_the_array(frame):
-    pca = PrivatePCA(2, epsilon=5.0, norm_bound=9.0, random_state=0).fit(frame)
-    lazy = pca.transform(frame)
-    assert lazy.columns == ["privatepca0", "privatepca1"]
-    found = np.array([list(row) for row in lazy.collect()])
-    np.testing.assert_allclose(np.sort(found, axis=0), np.sort(pca.release_.transform(ROWS), axis=0), rtol=1e-12)
 
 
 def test_local_reports_are_read_a_partition_at_a_time(spark):

@@ -25,7 +25,7 @@ D, NAMES = 4, ["a", "b", "c", "e"]
 PUBLIC = {"bounds": dict.fromkeys(NAMES, (-4.0, 4.0))}
 
 
-def made(n=3000, seed=0):
+def made(n=900, seed=0):
     """Rows of all sizes: ordinary ones, ones from the smallest to the largest floats, zeros."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, D)) * 2.0 ** rng.integers(-6, 6, (n, 1))
@@ -88,7 +88,7 @@ def test_the_sums_are_those_of_the_rows_to_the_bit(table, constant, unit_weight)
     found = second_moments(table, bound, columns=NAMES, **unit)
     assert found == expected
     assert found.feature_names == tuple(NAMES)
-    if constant is None:
+    if unit_weight is not None:
         return
     moved = replace(bound, shift=tuple(np.array(bound.shift) + 1e-3))  # the control
     assert second_moments(table, moved, columns=NAMES, **unit) != replaced(expected, moved)

@@ -1,24 +1,18 @@
 """Files of text are read by what is declared: no cell, key or quote of one row changes how other rows are read."""
 
 import gzip
-import inspect
-import io
 import json
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-import eigenveil
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA
 from eigenveil.errors import EigenveilError
 from eigenveil.moments import RowBound
 from eigenveil.tables import text as delimited
-from eigenveil.tables.files import StandardInput
 from eigenveil.tables.open import draft_schema, open_table, second_moments
 from eigenveil.tables.schema import Column, Schema
 from helpers import assert_one_sentence
@@ -183,12 +177,6 @@ def test_odd_bytes_and_values_of_json_lines(tmp_path):
     assert "no column 0" in refusal(lambda: open_table(path, [0]))
 
 
-def test_a_byte_order_mark_on_standard_input():
-    place = StandardInput(io.BytesIO(b'\xef\xbb\xbf{"age": 1}\n'))
-    assert place.suffixes == ".jsonl"
-    assert read(place, ["age"]).tolist() == [[1.0]]
-
-
 # CSV: one cell decides nothing about its column
 
 
@@ -215,19 +203,6 @@ def test_a_truth_word_makes_no_column_of_truth_values(tmp_path):
         flags = Schema(tuple(Column(name, "boolean", missing=False) for name in FLAGS))
         assert open_table(path, schema=flags).truths == (True,) * 3
         assert set(read(path, schema=flags).ravel()) <= {0.0, 1.0}
-
-
-def test_types_and_errors_of_columns_follow_from_the_declaration(tmp_path):
-    for first in ("1", "x", "2020-01-01", "true", "", "12:30", "9" * 30):
-        for name in ("a.csv", "a.tsv"):
-            path = tmp_path / name
-            path.write_text(f"a,b\n{first},1\n" if name == "a.csv" else f"a\tb\n{first}\t1\n")
-            (part,) = open_table(path)._parts
-            assert {str(kind) for kind in part.types(["a", "b"]).values()} == {"Float64"}
-            assert not part.names_public
-            (part,) = open_table(path, ["a", "b"], categories={"a": ["x"]})._parts
-            assert {key: str(kind) for key, kind in part.types(["a", "b"]).items()} == {"a": "String", "b": "Float64"}
-            assert part.names_public
 
 
 def test_a_refused_cell_costs_nothing(tmp_path):
@@ -265,20 +240,6 @@ def test_a_broken_quote_never_removes_rows(tmp_path, monkeypatch, cell, at, bloc
     assert "quote" in told
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("block", [1, 2, 5, 2**22])
-def test_quotes_line_ends_and_headers_at_every_cut(tmp_path, monkeypatch, end, block):
-    monkeypatch.setattr(delimited, "_BLOCK", block)
-    text = ['\ufeff"a","b, ""c""', 'd",note', '1,"2",5" x"y"', "", '"3",4,"x', ',"",', '"', '5,,""', "6,7,8"]
-    path = tmp_path / "a.csv"
-    for last in ("", end, end + end):
-        path.write_bytes((end.join(text) + last).encode())
-        name = f'b, "c"{end}d'
-        source = open_table(path, ["a", name, "note"], categories={"note": ['5" x"y"', f'x{end},",{end}', "8"]})
-        expected = [[1, 2, 1, 0, 0], [3, 4, 0, 1, 0], [5, np.nan, 0, 0, 0], [6, 7, 0, 0, 1]]
-        np.testing.assert_array_equal(np.vstack(list(source.batches())), expected)
-
-
 def test_a_field_longer_than_python_reads_is_refused(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('a,b\n1,"' + "x" * 200_000 + '"\n')
@@ -295,14 +256,6 @@ def test_two_counts_of_rows_must_agree(tmp_path, monkeypatch):
         delimited, "whole_rows", lambda *given: ((block, n_rows + 1) for block, n_rows in counted(*given))
     )
     assert "two ways" in refusal(lambda: read(path, ["a"]))
-
-
-def test_two_hundred_thousand_carriage_returns_are_as_many_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(delimited, "_BLOCK", 2**16)
-    monkeypatch.setattr(delimited, "_LONGEST_ROW", 2**17)
-    path = tmp_path / "a.csv"
-    path.write_bytes(b"a,b\r" + b"1,2\r" * 200_000)
-    assert len(read(path)) == 200_000
 
 
 # Drafts guess, and nothing else does
@@ -333,15 +286,3 @@ def test_a_draft_guesses_and_no_fit_does(tmp_path):
     lines(tmp_path / "b.jsonl", ROWS)
     pd.DataFrame(ROWS).to_csv(tmp_path / "b.csv", index=False)
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=tmp_path)
-
-
-def test_nothing_but_drafts_imports_guesses():
-    package = Path(eigenveil.__file__).parent
-    found = [
-        file.name
-        for file in package.rglob("*.py")
-        if re.search(r"import.*\bguesses\b|guesses import", file.read_text())
-    ]
-    assert found == ["open.py"]
-    assert inspect.getsource(draft_schema).count("guesses import") == 1
-    assert (package / "tables" / "open.py").read_text().count("guesses import") == 1
