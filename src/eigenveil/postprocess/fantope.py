@@ -37,9 +37,8 @@ class SparseComponents:
     penalty : float
         The weight of the l1 norm.
     n_iter : int
-    primal_residual, dual_residual : float
-        |X - Y|_F/sqrt(k), and the change of Y in units of the release; both are at most `tol` on convergence.
     converged : bool
+        Whether |X - Y|_F/sqrt(k), and the change of Y in units of the release, are at most `tol`.
     dual, step : ndarray, float
         The scaled dual variable and the penalty of the splitting: step times dual certifies the objective.
     """
@@ -49,8 +48,6 @@ class SparseComponents:
     objective: float
     penalty: float
     n_iter: int
-    primal_residual: float
-    dual_residual: float
     converged: bool
     dual: FloatArray
     step: float
@@ -132,7 +129,7 @@ def fantope_components(
             stacklevel=2,
         )
     objective = float(np.sum(S * X) - weight * np.abs(X).sum())
-    return SparseComponents(_leading(S, Y, X, k), Y, objective, weight, n_iter, primal, dual, converged, U, step)
+    return SparseComponents(_leading(S, Y, X, k), Y, objective, weight, n_iter, converged, U, step)
 
 
 def screened_components(

@@ -358,7 +358,7 @@ class MatrixView:
 
     def row_error_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return a draw of the error of `row_matrix`: noise, and the error of a noisy number of rows."""
-        if self._bordered is None or self.mechanism is None or not self.mechanism.adds_noise:
+        if self._bordered is None or not isinstance(self.mechanism, AdditiveMechanism):
             raise InvalidDataError("This release has no matrix with noise of a known distribution.")
         return self._row_error(*self.mechanism.simulated_errors(generator))
 
@@ -380,7 +380,7 @@ class MatrixView:
         """Second moments of the noise that was added to the sum over the rows; None where there is no closed form."""
         # Where the number of rows is computed from the matrix, its noise is no linear map of that of the mechanism.
         mechanism = self.mechanism
-        if mechanism is None or not (mechanism.adds_noise and mechanism.rotation_invariant) or self.counts_by_constant:
+        if not isinstance(mechanism, AdditiveMechanism) or not mechanism.rotation_invariant or self.counts_by_constant:
             return None
         return mechanism.noise_facts()
 
@@ -530,7 +530,7 @@ class MatrixView:
     def noise_draw(self, generator: np.random.Generator, count: int | None = None) -> FloatArray:
         """Return a draw of the noise in `scaled_matrix`, at the released mean or correlations; or so many, quickly."""
         mechanism = self.mechanism
-        if mechanism is None or not mechanism.adds_noise:
+        if not isinstance(mechanism, AdditiveMechanism):
             raise InvalidDataError("This release has no matrix with noise of a known distribution.")
         noise = mechanism.simulated_noise(generator) if count is None else mechanism.simulated_noises(generator, count)
         return self._as_scaled(self._about_the_mean(np.asarray(noise * self.noise_unit)))

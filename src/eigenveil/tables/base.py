@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, M
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 
 from ..errors import (
     EigenveilError,
@@ -139,8 +139,14 @@ class Accumulator(Protocol):
     def update(self, X: Any) -> Self:
         """Add the rows of one batch."""
 
+    def update_from(self, batches: Iterable[Any]) -> Self:
+        """Add the rows of all batches."""
+
     def __add__(self, other: Self) -> Self:
         """Return the statistic of both sets of rows."""
+
+
+Statistic = TypeVar("Statistic", bound=Accumulator)
 
 
 def batch_rows(n_features: int) -> int:
@@ -337,7 +343,7 @@ class EngineSource:
     in_order = False  # where a row stands may depend on what is in it
     typed = True  # whether columns have types of their own
 
-    def collect(self, make: Callable[[], Any]) -> Any:
+    def collect(self, make: Callable[[], Statistic]) -> Statistic:
         """Return the sum over all partitions of what `make` makes, each updated with its rows."""
         raise NotImplementedError
 

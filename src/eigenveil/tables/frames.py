@@ -121,8 +121,8 @@ class ColumnsReader(Reader):
     Examples
     --------
     >>> reader = ColumnsReader({"age": np.array([30.0, 40.0]), "mass": np.array([60.5, 70.5])})
-    >>> reader.shape, reader.column("mass").tolist()
-    ((2, 2), [60.5, 70.5])
+    >>> reader.n_rows_hint, reader.column("mass").tolist()
+    (2, [60.5, 70.5])
     """
 
     where, holds_rows, by_column = "the frame", True, True
@@ -130,12 +130,7 @@ class ColumnsReader(Reader):
     def __init__(self, columns: Mapping[str, NDArray[np.float64]]) -> None:
         self._columns = columns
         self.columns = list(columns)
-        self.n_rows_hint = len(columns[self.columns[0]])
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of columns."""
-        return self.n_rows_hint or 0, len(self.columns)
+        self.n_rows_hint: int = len(columns[self.columns[0]])
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any]:
         """Return the narwhals types of the columns."""
@@ -146,7 +141,7 @@ class ColumnsReader(Reader):
     def read(self, columns: Sequence[Any], step: int) -> Iterator[NDArray[np.float64]]:
         """Yield blocks of rows."""
         rows = self._rows(columns)
-        for start in range(0, self.shape[0], step):
+        for start in range(0, self.n_rows_hint, step):
             yield np.asarray(rows[start : start + step])
 
     def column(self, column: Any) -> NDArray[np.float64]:
