@@ -54,7 +54,6 @@ class FrameReader(Reader):
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any]:
         """Return the narwhals types of the columns."""
-        del columns
         return self._types
 
     def read(self, columns: Sequence[Any], step: int) -> "Iterator[nw.DataFrame[Any]]":
