@@ -31,7 +31,7 @@ from ..errors import (
     warn_caller,
 )
 from ..guarantee import Adjacency, Guarantee
-from ..mechanisms.budget import Budget, BudgetShare
+from ..mechanisms.budget import Budget, BudgetShare, at_share
 from ..mechanisms.choices import PureSearch, Search
 from ..mechanisms.gaussian import Gaussian
 from ..moments.bound import MAP_BITS, integer_map, mapped_bound
@@ -396,7 +396,8 @@ class Fit:
         pilot = gate.draw_pilot(mechanism, moments, self.generator)
         left = budget.left
         one_shot, second = (
-            budget.at(share).noise_sd(self.n_rows) for share in (left + split.pilot, left - split.preconditioned_norm)
+            at_share(budget.whole, share).noise_sd(self.n_rows)
+            for share in (left + split.pilot, left - split.preconditioned_norm)
         )
         n_directions = self.needs.n_directions
         chosen = preconditioner_after(

@@ -84,7 +84,7 @@ class Mechanism(ABC):
 
     def directions(self, values: Values) -> FloatArray | None:
         """Return the directions that were drawn as orthonormal rows, in their order; None where there are none."""
-        return None
+        return orthonormal(values["directions"]) if "directions" in values else None
 
     def variances(self, values: Values, n_rows: int) -> FloatArray | None:
         """Return released variances of all directions for rows of norm 1, in their order; None where not released."""

@@ -56,10 +56,6 @@ class SamplingMechanism(CentralMechanism):
                 "smaller epsilon, or more bits in the RowBound."
             )
 
-    def directions(self, values: Values) -> FloatArray:
-        """Return the drawn directions as orthonormal rows."""
-        return orthonormal(values["directions"])
-
     def first_order_loss(self, eigenvalues: FloatArray, n_rows: float) -> tuple[float, float] | None:
         """Return k(d - k)/(2 n s), s the factor of C in the exponent."""
         k, d = self.n_components, eigenvalues.size
@@ -328,7 +324,7 @@ class EigenvectorSampling(SamplingMechanism):
 
     def directions(self, values: Values) -> FloatArray:
         """Return the sampled directions, by falling noisy variance."""
-        drawn = super().directions(values)
+        drawn = orthonormal(values["directions"])
         order = np.argsort(-values["quotients"][: len(drawn)], kind="stable")
         return np.asarray(drawn[order][: self.n_components])
 
@@ -347,7 +343,7 @@ class EigenvectorSampling(SamplingMechanism):
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:
         """Rebuild the matrix; what the sampled directions leave of the trace is spread evenly over the others."""
-        drawn, quotients = super().directions(values), values["quotients"] / n_rows
+        drawn, quotients = orthonormal(values["directions"]), values["quotients"] / n_rows
         k, d = drawn.shape
         matrix = (drawn.T * quotients[:k]) @ drawn
         if k < d:

@@ -75,8 +75,6 @@ class IntervalView:
     matrix : MatrixView
     """
 
-    matrix: MatrixView
-
     def __init__(self, matrix: MatrixView) -> None:
         self.matrix, self.origin = matrix, matrix.origin
 

@@ -82,10 +82,6 @@ class MatrixView:
         As of the release.
     """
 
-    integers: Mapping[str, IntArray]
-    unit: Mapping[str, float]
-    origin: Origin
-
     def __init__(
         self,
         integers: Mapping[str, IntArray],

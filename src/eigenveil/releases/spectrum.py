@@ -80,9 +80,6 @@ class SpectrumView:
     intervals : IntervalView
     """
 
-    matrix: MatrixView
-    intervals: IntervalView
-
     def __init__(self, matrix: MatrixView, intervals: IntervalView) -> None:
         self.matrix, self.intervals, self.origin = matrix, intervals, matrix.origin
 

@@ -55,12 +55,6 @@ class DaskSource(EngineSource):
         What errors call the column of the privacy unit; then blocks hold whole privacy units, and their keys.
     """
 
-    one_hot: tuple[bool, ...]
-    n_categorical: int
-    truths: tuple[bool, ...]
-    typed: bool
-    by_unit: bool
-
     def __init__(
         self, meta: Any, declared: Declared, blocks: Callable[[], list[Any]], unit_name: str | None = None
     ) -> None:
