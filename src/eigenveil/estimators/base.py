@@ -670,7 +670,6 @@ class PrivateEstimator(ReleaseEstimator):
 
     def _interpret(self, release: Release) -> None:
         """Warn of what the noise leaves undetermined, and set the attributes that do not follow from the release."""
-        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

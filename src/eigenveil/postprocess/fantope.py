@@ -66,6 +66,7 @@ def fantope_components(
     noise_sd: float | None = None,
     tol: float = 1e-4,
     max_iter: int = 500,
+    screen: int | None = None,
 ) -> SparseComponents:
     """Maximize <S, X> - penalty |X|_1 over the Fantope {0 <= X <= I, tr X = k}, by ADMM.
 
@@ -83,6 +84,10 @@ def fantope_components(
         Tolerance on both residuals.
     max_iter : int
         A ConvergenceWarning is issued where it is reached.
+    screen : int, optional
+        Where there are more features, solve on this many, and leave zeros for the others: those with the largest
+        entries beside the diagonal, where a direction that stands out of the noise has its features. It spares the
+        solver the crowded spectrum of the thousands of others. The default penalty is that of all features.
 
     Examples
     --------
@@ -99,6 +104,15 @@ def fantope_components(
     weight = _penalty(penalty, noise_sd, p)
     tol = positive_number("tol", tol)
     max_iter = integer_between("max_iter", max_iter, 1)
+    if screen is not None and screen < p:
+        sizes = np.abs(S)
+        np.fill_diagonal(sizes, 0.0)
+        chosen = np.sort(np.argsort(-sizes.max(axis=1), kind="stable")[: max(screen, k)])
+        block = np.ascontiguousarray(S[np.ix_(chosen, chosen)])
+        found = fantope_components(block, k, penalty=weight, tol=tol, max_iter=max_iter)
+        components = np.zeros((k, p))
+        components[:, chosen] = found.components
+        return replace(found, components=components)
     top = _largest(S, k, None, 0.01 * tol)
     scale = float(np.abs(top[0]).max()) or 1.0
     Y: FloatArray = top[1] @ top[1].T
@@ -130,42 +144,6 @@ def fantope_components(
         )
     objective = float(np.sum(S * X) - weight * np.abs(X).sum())
     return SparseComponents(_leading(S, Y, X, k), Y, objective, weight, n_iter, converged, U, step)
-
-
-def screened_components(
-    matrix: FloatArray,
-    n_components: int,
-    *,
-    screen: int | None = None,
-    penalty: float | None = None,
-    noise_sd: float | None = None,
-    tol: float = 1e-4,
-    max_iter: int = 500,
-) -> SparseComponents:
-    """Return `fantope_components` of the features that stand out most, zero for the others.
-
-    Parameters
-    ----------
-    matrix, n_components, penalty, noise_sd, tol, max_iter
-        As for `fantope_components`; the default penalty is that of all features.
-    screen : int, optional
-        Where there are more features, solve on this many: those with the largest entries beside the diagonal, where a
-        direction that stands out of the noise has its features. It spares the solver the crowded spectrum of the
-        thousands of others.
-    """
-    S = released_matrix(matrix)
-    p = S.shape[0]
-    weight = _penalty(penalty, noise_sd, p)
-    if screen is None or screen >= p:
-        return fantope_components(S, n_components, penalty=weight, tol=tol, max_iter=max_iter)
-    sizes = np.abs(S)
-    np.fill_diagonal(sizes, 0.0)
-    chosen = np.sort(np.argsort(-sizes.max(axis=1), kind="stable")[: max(screen, n_components)])
-    block = np.ascontiguousarray(S[np.ix_(chosen, chosen)])
-    found = fantope_components(block, n_components, penalty=weight, tol=tol, max_iter=max_iter)
-    components = np.zeros((n_components, p))
-    components[:, chosen] = found.components
-    return replace(found, components=components)
 
 
 def fantope_shift(values: FloatArray, k: int) -> float:

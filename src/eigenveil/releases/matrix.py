@@ -110,6 +110,13 @@ class MatrixView:
             # The file of a later version may name parameters, or values of them, that are not there yet.
             return None
 
+    @property
+    def noise_mechanism(self) -> AdditiveMechanism:
+        """The mechanism that added noise of a known distribution, or an error where there is none."""
+        if not isinstance(self.mechanism, AdditiveMechanism):
+            raise InvalidDataError("This release has no matrix with noise of a known distribution.")
+        return self.mechanism
+
     @cached_property
     def n_rows(self) -> int | None:
         """Number of rows, privacy units or reports, public or noisy; None if unknown."""
@@ -354,9 +361,7 @@ class MatrixView:
 
     def row_error_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return a draw of the error of `row_matrix`: noise, and the error of a noisy number of rows."""
-        if self._bordered is None or not isinstance(self.mechanism, AdditiveMechanism):
-            raise InvalidDataError("This release has no matrix with noise of a known distribution.")
-        return self._row_error(*self.mechanism.simulated_errors(generator))
+        return self._row_error(*self.noise_mechanism.simulated_errors(generator))
 
     def row_moment_draws(self, generator: np.random.Generator, count: int) -> FloatArray:
         """Return errors with the second moments of `row_error_draw`, of whatever mechanism is quickest to draw."""
@@ -525,9 +530,7 @@ class MatrixView:
 
     def noise_draw(self, generator: np.random.Generator, count: int | None = None) -> FloatArray:
         """Return a draw of the noise in `scaled_matrix`, at the released mean or correlations; or so many, quickly."""
-        mechanism = self.mechanism
-        if not isinstance(mechanism, AdditiveMechanism):
-            raise InvalidDataError("This release has no matrix with noise of a known distribution.")
+        mechanism = self.noise_mechanism
         noise = mechanism.simulated_noise(generator) if count is None else mechanism.simulated_noises(generator, count)
         return self._as_scaled(self._about_the_mean(np.asarray(noise * self.noise_unit)))
 

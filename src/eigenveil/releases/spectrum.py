@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
 from ..limits import CORRELATION
-from ..mechanisms.additive import AdditiveMechanism
 from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
 from ..postprocess.components import (
@@ -35,7 +34,7 @@ from ..postprocess.components import (
     simulation,
     variances_along,
 )
-from ..postprocess.fantope import SparseComponents, screened_components
+from ..postprocess.fantope import SparseComponents, fantope_components
 from ..postprocess.intervals import critical_value, sampling_error, sampling_root
 from ..postprocess.noise_spectrum import (
     NoiseTest,
@@ -130,7 +129,7 @@ class SpectrumView:
         request = self.origin.request
         if not isinstance(request, SparseRequest):
             raise InvalidParameterError("This release was not made for sparse components.")
-        return screened_components(
+        return fantope_components(
             self.matrix.scaled_matrix,
             request.n_components,
             screen=request.screen,
@@ -516,8 +515,7 @@ class SpectrumView:
 
         A direction that has most of the noise is one number, whose distribution is wider than that of an edge.
         """
-        matrix, mechanism = self.matrix, self.matrix.mechanism
-        assert isinstance(mechanism, AdditiveMechanism)
+        matrix, mechanism = self.matrix, self.matrix.noise_mechanism
         facts = mechanism.noise_facts()
         variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
         return matrix.noise_unit * math.sqrt(variance) * mechanism.noise_quantiles(1 - 2 * level)[1]

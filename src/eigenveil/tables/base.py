@@ -252,13 +252,6 @@ def one_sentence(path: str) -> Iterator[None]:
         raise InvalidDataError(f"{path} cannot be read: it is truncated, damaged or of another kind.") from None
 
 
-def units_in(batch: Any) -> int:
-    """Return the number of rows or privacy units in a batch; the number of rows of a unit is private."""
-    if isinstance(batch, Blocks):
-        return batch.n_privacy_units
-    return int(without_weights(batch).shape[0])
-
-
 def tracked_batches(source: Source, progress: bool | None = None, purpose: str = "reading rows") -> Generator[Any]:
     """Yield the batches of `source` while a bar on stderr counts their rows, or privacy units.
 
@@ -291,7 +284,8 @@ def tracked_batches(source: Source, progress: bool | None = None, purpose: str =
         seen = 0
         for batch in source.batches():
             yield batch
-            seen += units_in(batch)
+            # The number of rows of a privacy unit is private.
+            seen += batch.n_privacy_units if isinstance(batch, Blocks) else int(without_weights(batch).shape[0])
             bar.update(task, completed=seen)
         bar.update(task, total=seen, completed=seen)  # the hint may have been a guess
 
