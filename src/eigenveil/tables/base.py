@@ -7,6 +7,7 @@ again and replaces what was lost, so no row is counted twice.
 """
 
 import sys
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -81,7 +82,7 @@ class Source(Protocol):
         """
 
 
-class Reader:
+class Reader(ABC):
     """One part of a table: its columns as they are, in batches. An `Encoder` makes rows of them.
 
     Attributes
@@ -116,13 +117,13 @@ class Reader:
     reads_once: bool = False
     in_order: bool = True
 
+    @abstractmethod
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
         """Return the narwhals types of these columns, or None where the batches are matrices of numbers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
         """Yield some columns in non-empty batches of about `step` rows: matrices, or tables that narwhals knows."""
-        raise NotImplementedError
 
 
 def arrow_types(schema: Any, columns: Sequence[Any]) -> Mapping[Any, Any]:
@@ -230,9 +231,9 @@ class FileReader(Reader):
         with one_sentence(self.where):
             self.columns = self._read_schema()
 
+    @abstractmethod
     def _read_schema(self) -> Sequence[Any]:
         """Return all columns of the file."""
-        raise NotImplementedError
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
         """Return the narwhals types of these columns, or None where the batches are matrices of numbers."""
@@ -326,7 +327,7 @@ class Engine:
         return self.name.capitalize()
 
 
-class EngineSource:
+class EngineSource(ABC):
     """Base of the sources whose rows stay on an engine: they collect there, and give no batches."""
 
     n_features: int
@@ -337,16 +338,16 @@ class EngineSource:
     in_order = False  # where a row stands may depend on what is in it
     typed = True  # whether columns have types of their own
 
+    @abstractmethod
     def collect(self, make: Callable[[], Statistic]) -> Statistic:
         """Return the sum over all partitions of what `make` makes, each updated with its rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mapped(self, function: Callable[[Any], Any], names: Sequence[str]) -> Any:
         """Return the engine's collection of what a function makes of blocks of rows: one column a name, not computed.
 
         Every row is taken by itself, in the order in which the engine has them.
         """
-        raise NotImplementedError
 
     def batches(self) -> Iterator[Any]:
         """Refuse: where a row's place depends on its values, a changed row could move others to new partners."""

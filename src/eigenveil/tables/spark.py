@@ -144,10 +144,6 @@ class SparkSource(EngineSource):
     ``v[1]``, ... are listed among the columns; it is never inferred from a row.
     """
 
-    by_unit: bool
-    one_hot: tuple[bool, ...]
-    truths: tuple[bool, ...]
-
     def __init__(self, frame: Any, declared: Declared) -> None:
         fields = list(frame.schema.fields)
         names = [field.name for field in fields]
