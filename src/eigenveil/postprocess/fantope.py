@@ -101,7 +101,12 @@ def fantope_components(
     S = released_matrix(matrix)
     p = S.shape[0]
     k = integer_between("n_components", n_components, 1, p)
-    weight = _penalty(penalty, noise_sd, p)
+    if penalty is None and noise_sd is None:
+        raise InvalidParameterError("Either penalty or noise_sd must be given.")
+    if penalty is None:
+        # Where no entry beside the diagonal is determined, as of signs that are all ties, there is no noise in them.
+        penalty = 0.0 if noise_sd == 0 else positive_number("noise_sd", noise_sd) * math.sqrt(math.log(p))
+    weight = 0.0 if penalty == 0 else positive_number("penalty", penalty)
     tol = positive_number("tol", tol)
     max_iter = integer_between("max_iter", max_iter, 1)
     if screen is not None and screen < p:
@@ -222,12 +227,3 @@ def _leading(S: FloatArray, Y: FloatArray, X: FloatArray, k: int) -> FloatArray:
     components = np.zeros((k, S.shape[0]))
     components[:, support] = rows * row_signs(rows)
     return components
-
-
-def _penalty(penalty: float | None, noise_sd: float | None, p: int) -> float:
-    if penalty is None:
-        if noise_sd is None:
-            raise InvalidParameterError("Either penalty or noise_sd must be given.")
-        # Where no entry beside the diagonal is determined, as of signs that are all ties, there is no noise in them.
-        return 0.0 if noise_sd == 0 else positive_number("noise_sd", noise_sd) * math.sqrt(math.log(p))
-    return 0.0 if penalty == 0 else positive_number("penalty", penalty)

@@ -202,7 +202,7 @@ class _Blocks:
 
 
 def _read_parquet(places: list[str], declared: Declared) -> Any:
-    del declared  # the file says the types
+    """Return the frame of Parquet files, which say the types of their columns themselves."""
     import dask.dataframe
 
     # With Arrow's types: pandas' own depend on whether a value is missing.
