@@ -26,8 +26,7 @@ from .schema import Column
 
 
 def read_parquet(places: list[str], declared: Declared) -> Any:
-    """Return the Spark data frame of Parquet files."""
-    del declared  # the file says the types
+    """Return the Spark data frame of Parquet files, which say the types of their columns themselves."""
     return spark_session().read.parquet(*places)
 
 
