@@ -120,8 +120,8 @@ class ColumnsReader(Reader):
     Examples
     --------
     >>> reader = ColumnsReader({"age": np.array([30.0, 40.0]), "mass": np.array([60.5, 70.5])})
-    >>> reader.n_rows_hint, reader.column("mass").tolist()
-    (2, [60.5, 70.5])
+    >>> reader.shape, reader.column("mass").tolist()
+    ((2, 2), [60.5, 70.5])
     """
 
     where, holds_rows, by_column = "the frame", True, True
@@ -130,6 +130,11 @@ class ColumnsReader(Reader):
         self._columns = columns
         self.columns = list(columns)
         self.n_rows_hint: int = len(columns[self.columns[0]])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns, as of the array that it stands for."""
+        return self.n_rows_hint, len(self.columns)
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any]:
         """Return the narwhals types of the columns."""
