@@ -34,6 +34,7 @@ from ..moments.second_moments import SecondMoments
 from ..numerics import FloatArray
 from ..releases.origin import Request
 from ..releases.record import Release
+from ..releases.summary import Summary
 from ..sampling.randomness import generator_from
 from ..tables.arrays import NOT_NUMBERS, WeightedTable, check_masks
 from ..tables.base import EngineSource, Source
@@ -626,6 +627,22 @@ class PrivateEstimator(ReleaseEstimator):
                 moments, drawn = screened(moments, route, needs, generator)
             release = gate.draw(moments, generator, payment, drawn=drawn)
         return self._fitted_by(release)
+
+    def summary(
+        self,
+        target: int | str | Sequence[int | str] | None = None,
+        features: Sequence[int | str] | None = None,
+        *,
+        alpha: float | None = None,
+        base: Mapping[str, str] | None = None,
+    ) -> Summary:
+        """Return the tables of the release with the error of every number. Nothing is spent.
+
+        Of components and loadings, of means, standard deviations and correlations, or of the regression of a
+        `PrivateRidge` or of a `target`. Parameters as in `eigenveil.releases.summary.summarize`; with another `base`
+        level than that of the fit, the coefficients of a `PrivateRidge` are not those of `coef_`.
+        """
+        return self._fitted_release.summary(target, features, alpha=alpha, base=base)
 
     def _forget_collected(self) -> None:
         kept = ("_collected", "_collected_schema", "_collected_assumptions", "_collected_targets")

@@ -1,6 +1,6 @@
 """`PrivateCovariance`, a private covariance matrix, and `PrivateScaler`, which scales by its diagonal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -13,7 +13,6 @@ from ..numerics import FloatArray
 from ..releases.multivariate import precision
 from ..releases.record import Release
 from ..releases.regression import Regression
-from ..releases.summary import Summary
 from .base import PrivateEstimator, ReleaseAttribute, checked_array, names_unknown_parameters, of_rows
 from .parameters import Needs
 
@@ -148,20 +147,6 @@ class PrivateCovariance(PrivateEstimator):
             `level`, `of`, `bound` and `base`, as in `Release.regress`.
         """
         return self._fitted_release.regress(target, features, alpha=alpha, **more)
-
-    def summary(
-        self,
-        target: int | str | Sequence[int | str] | None = None,
-        features: Sequence[int | str] | None = None,
-        *,
-        alpha: float | None = None,
-        base: Mapping[str, str] | None = None,
-    ) -> Summary:
-        """Return tables of means, standard deviations and correlations, or of a regression, with their errors.
-
-        Parameters as in `eigenveil.releases.summary.summarize`. Nothing is spent.
-        """
-        return self._fitted_release.summary(target, features, alpha=alpha, base=base)
 
 
 @names_unknown_parameters

@@ -15,7 +15,6 @@ from ..releases.intervals import HIDDEN_ROWS
 from ..releases.multivariate import precision
 from ..releases.origin import Request, SparseRequest
 from ..releases.record import Release
-from ..releases.summary import Summary
 from .base import (
     PrivateEstimator,
     ReleaseAttribute,
@@ -303,10 +302,6 @@ class PrivatePCA(ComponentsEstimator, PrivateEstimator):
 
     def _interpret(self, release: Release) -> None:
         _ = release.components  # warns of those that are not distinguishable from noise
-
-    def summary(self) -> Summary:
-        """Return tables of the components and their loadings with their errors. Nothing is spent."""
-        return self._fitted_release.summary()
 
     def get_precision(self) -> FloatArray:
         """Return the inverse of the covariance, in which no variance is below the noise."""

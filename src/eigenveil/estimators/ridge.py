@@ -1,6 +1,6 @@
 """`PrivateRidge`: differentially private ridge regression from one released second moment of [X, y]."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -13,7 +13,6 @@ from ..errors import InvalidDataError, InvalidParameterError, integer_between, n
 from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request
 from ..releases.record import Release
-from ..releases.summary import Summary
 from ..tables.frames import ColumnsReader, as_frame
 from ..tables.schema import Schema
 from .base import (
@@ -214,17 +213,6 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         self.n_features_in_ = len(features)
         if hasattr(self, "feature_names_in_"):
             self.feature_names_in_ = self.feature_names_in_[features]
-
-    def summary(self, *, base: Mapping[str, str] | None = None) -> Summary:
-        """Return the table of coefficients with their standard errors and intervals. Nothing is spent.
-
-        Parameters
-        ----------
-        base : mapping, optional
-            Base level of categorical columns, by name. Coefficients of the other categories are differences from it,
-            so they are not those of `coef_`.
-        """
-        return self._fitted_release.summary(base=base)
 
     def predict(self, X: Any) -> Any:
         """Return predictions; those for private rows are private data themselves.
