@@ -136,11 +136,6 @@ class MatrixView:
         first = next(self.integers[name] for name in ("matrix", "directions", "sums") if name in self.integers)
         return int(first.shape[-1]) - self._has_constant
 
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Public names of the features, if the table had names."""
-        return self.origin.feature_names
-
     @cached_property
     def values(self) -> dict[str, FloatArray]:
         """The released values in the units of the mechanism, where rows have norm at most 1."""
@@ -227,7 +222,7 @@ class MatrixView:
 
     def rows(self, X: Any) -> Any:
         """Return the features of rows of a table: of a frame by their names, of an array those that were kept."""
-        columns, names, screening = getattr(X, "columns", None), self.feature_names, self.origin.screening
+        columns, names, screening = getattr(X, "columns", None), self.origin.feature_names, self.origin.screening
         if screening is not None and (columns is None or screening.feature_names is None):
             return real_rows(X, screening.n_features)[:, list(screening.kept)]
         if columns is None or names is None:
@@ -250,7 +245,7 @@ class MatrixView:
         """Number and names of all features of the table, those that were not kept included."""
         screening = self.origin.screening
         if screening is None:
-            return self.n_features, self.feature_names
+            return self.n_features, self.origin.feature_names
         return screening.n_features, screening.feature_names
 
     def of_all(self, values: FloatArray, otherwise: float) -> FloatArray:
@@ -266,7 +261,7 @@ class MatrixView:
         """Return the position of a feature: by position, or by name."""
         if not isinstance(column, str):
             return integer_between("A column", column, 0, self.n_features - 1)
-        names = list(self.feature_names or ())
+        names = list(self.origin.feature_names or ())
         if column not in names:
             raise InvalidParameterError(f"There is no feature {quoted(column)}.")
         return names.index(column)
@@ -278,7 +273,7 @@ class MatrixView:
         encoded = {} if schema is None else {one.name: one.features for one in schema.used}
         for column in listed:
             if isinstance(column, str):
-                known = column in (self.feature_names or ())
+                known = column in (self.origin.feature_names or ())
                 found += [self.position(one) for one in ((column,) if known else encoded.get(column, (column,)))]
             else:
                 found.append(integer_between("A column", column, 0, self.n_features - 1))
@@ -474,7 +469,7 @@ class MatrixView:
 
     def _warn_of(self, positions: tuple[int, ...], sentence: str) -> None:
         if positions:
-            names = features_in_words(self.feature_names, self.n_features)
+            names = features_in_words(self.origin.feature_names, self.n_features)
             hidden = [names[position] for position in positions]
             them = "them" if len(hidden) > 1 else "it"
             warn_caller(sentence.format(features=listed("feature", hidden, hidden), them=them), NoiseWarning)

@@ -565,7 +565,7 @@ class SpectrumView:
             below = list(range(count + 1, len(values) + 1))
             verb = "is" if len(below) == 1 else "are"
             what = f"{listed('Component', below, below)} {verb} not distinguishable from noise."
-        names = features_in_words(matrix.feature_names, matrix.n_features) if self.features_below_noise else []
+        names = features_in_words(self.origin.feature_names, matrix.n_features) if self.features_below_noise else []
         features = [names[position] for position in self.features_below_noise]
         below_noise = f" Neither is the variance of {listed('feature', features, features)}." if features else ""
         fewer = "a public random projection of the features, PrivateSparsePCA"
@@ -633,7 +633,7 @@ class SpectrumView:
     def warn_of_features(self) -> None:
         """Warn of features whose variance is not distinguishable from noise; uses released values only."""
         matrix = self.matrix
-        names = features_in_words(matrix.feature_names, matrix.n_features)
+        names = features_in_words(self.origin.feature_names, matrix.n_features)
         below = [str(names[position]) for position in self.features_below_noise]
         if below:
             warn_caller(
