@@ -169,3 +169,10 @@ def moments_on(differences_buffer, rule, rows, cuts=()):
     for part in differences_buffer.closing():
         moments.update(part)
     return moments
+
+
+def residual_covariance(error, weights):
+    """Return the covariance of the errors of M times `weights`, a vector, for the `MatrixError` of M."""
+    factor, columns, covariance = error.residual_terms(weights)
+    found = factor * error.products + columns @ covariance @ columns.T
+    return found + np.diag(error.extra * weights**2)

@@ -45,7 +45,6 @@ def test_a_mechanism_comes_back_from_its_parameters_and_from_a_protocol(name, ro
         assert again.guarantee() == mechanism.guarantee()
         assert again.off_diagonal_sd == mechanism.off_diagonal_sd
     assert name in mechanism.parameters().values()
-    assert f"row_norms={row_norms!r}" in repr(mechanism)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import scipy.optimize
 
 from eigenveil.postprocess.entries import plain_error
 from eigenveil.postprocess.least_squares import LeastSquares
+from helpers import residual_covariance
 
 P = 3
 
@@ -68,7 +69,7 @@ def test_small_noise_gives_the_delta_method():
         for weights in (*np.eye(P), np.array([1.0, 1.0, -2.0])):
             found = fit.contrast(weights)
             inverse = np.linalg.inv(moment()[0][:P, :P])
-            covariance = inverse @ error.residual_covariance(np.append(-fit.coef, 1.0))[:P, :P] @ inverse
+            covariance = inverse @ residual_covariance(error, np.append(-fit.coef, 1.0))[:P, :P] @ inverse
             assert found.noise_error == pytest.approx(np.sqrt(weights @ covariance @ weights), rel=1e-3)
             assert found.interval == pytest.approx(
                 found.value + 1.959964 * found.noise_error * np.array([-1, 1]), abs=1e-6
@@ -103,7 +104,7 @@ def test_the_ends_are_those_of_all_coefficients_that_noise_allows(general):
 
     def excess(b):
         score, towards = level - slope @ b, np.append(-b, 1.0)
-        return score @ inverse @ score - 1.959964**2 * u @ error.residual_covariance(towards)[:P, :P] @ u
+        return score @ inverse @ score - 1.959964**2 * u @ residual_covariance(error, towards)[:P, :P] @ u
 
     for sign, end in ((1, low), (-1, high)):
         constraint = {"type": "ineq", "fun": lambda b: -1e3 * excess(b)}

@@ -11,7 +11,7 @@ from eigenveil.errors import InvalidParameterError
 from eigenveil.postprocess import ridge_from_covariance, shrink
 from eigenveil.postprocess.entries import plain_error
 from eigenveil.postprocess.regression import shrunk_mean
-from helpers import refused
+from helpers import refused, residual_covariance
 
 
 def second_moment(X):
@@ -160,7 +160,7 @@ def test_evidence_is_that_of_the_features_block_under_any_noise(mapped, alpha):
     fit = ridge_from_covariance(release, shrink(release, 0.0), error, alpha=alpha)
     values, vectors = np.linalg.eigh(release[:-1, :-1])
     weights = np.diag(values / (values + alpha) ** 2)
-    noise = error.residual_covariance(np.eye(d)[-1])
+    noise = residual_covariance(error, np.eye(d)[-1])
     by_chance = np.trace(weights @ vectors.T @ noise[:-1, :-1] @ vectors)
     along = vectors.T @ release[:-1, -1]
     assert 1 - fit.evidence == pytest.approx(by_chance / (along @ weights @ along))

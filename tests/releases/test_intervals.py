@@ -11,6 +11,7 @@ from eigenveil.errors import InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess.components import Rest, loading_errors
 from eigenveil.postprocess.entries import correlation_intervals, covariance_intervals, plain_error, sampling_variances
+from helpers import residual_covariance
 from made_releases import drawn, with_origin
 
 SMALL = 1e-6
@@ -88,7 +89,7 @@ def test_variances_are_those_of_every_source_of_noise(mechanism, options):
     covariance = linear_covariance(release.mechanism, answer, SMALL)
     squared = np.outer(error.mean_bias, error.mean_bias) * (1 + np.eye(4))  # of the noise of the mean, not linear
     assert np.diag(covariance)[:16] == pytest.approx((error.entry_variances() - squared).ravel(), rel=1e-4)
-    assert covariance[16:20, 16:20] == pytest.approx(error.residual_covariance(weights), rel=1e-3)
+    assert covariance[16:20, 16:20] == pytest.approx(residual_covariance(error, weights), rel=1e-3)
     chosen = np.outer(weights, weights)
     assert chosen.ravel() @ covariance[:16, :16] @ chosen.ravel() == pytest.approx(error.variance(chosen), rel=1e-3)
     ends = correlation_intervals(release.matrix.row_matrix + np.diag(error.mean_bias), error, error)

@@ -12,6 +12,7 @@ import pytest
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess.entries import plain_error
 from eigenveil.postprocess.least_squares import LeastSquares
+from helpers import residual_covariance
 
 # Least variance of the features in units of the noise; how the other variances are; length of the coefficients.
 SPECTRA = {
@@ -128,7 +129,7 @@ def test_control_truncated_eigenvalues_and_the_delta_method_fail():
         kept = values > 4
         inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
         found = inverse @ M[:4, 4]
-        deviations = np.sqrt(np.diag(inverse @ error.residual_covariance(np.append(-found, 1))[:4, :4] @ inverse))
+        deviations = np.sqrt(np.diag(inverse @ residual_covariance(error, np.append(-found, 1))[:4, :4] @ inverse))
         held.append(np.abs(found - coef) < 1.96 * deviations)
     assert np.mean(held) < 0.7
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -133,14 +133,6 @@ def random_neighbours(d: int, adjacency: Adjacency, size: int, generator: np.ran
     return found
 
 
-@runtime_checkable
-class PlanByRows(Protocol):
-    """A plan that includes what is chosen privately for this number of rows."""
-
-    def route(self, n_rows: int) -> Any:
-        """Return the steps for so many rows, with `split` and `rows_beyond`."""
-
-
 def estimator_neighbours(estimator: Any, d: int) -> list[Neighbours]:
     """Return tables of rows with norms around 1 and 4, so many of the latter as a private norm bound would clip.
 
@@ -153,7 +145,7 @@ def estimator_neighbours(estimator: Any, d: int) -> list[Neighbours]:
         except InvalidDataError:
             n_rows *= 2
     n_long = n_rows // 5
-    if isinstance(plan, PlanByRows) and plan.route(n_rows).split.norm:
+    if hasattr(plan, "route") and plan.route(n_rows).split.norm:  # a plan of eigenveil's
         n_long = int(plan.route(n_rows).rows_beyond(n_rows))
     base = np.zeros((n_rows, d))
     base[:, 0] = np.where(np.arange(n_rows) < n_rows - n_long, 1.0, 4.0)

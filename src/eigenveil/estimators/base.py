@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, check_X_y, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from .. import gate
 from ..accounting.ledger import LedgerOrPath, opened_ledger
@@ -34,6 +34,7 @@ from ..moments.second_moments import SecondMoments
 from ..numerics import FloatArray
 from ..releases.origin import Request
 from ..releases.record import Release
+from ..releases.summary import Summary
 from ..sampling.randomness import generator_from
 from ..tables.arrays import NOT_NUMBERS, WeightedTable, check_masks
 from ..tables.base import EngineSource, Source
@@ -360,6 +361,14 @@ class ReleaseAttribute(Generic[_Value]):
 class ReleaseEstimator(BaseEstimator):
     """Base class of the estimators whose fitted attributes are computed from `release_`."""
 
+    release_: Release
+
+    @property
+    def _fitted_release(self) -> Release:
+        """`release_`, or scikit-learn's `NotFittedError` before a fit."""
+        check_is_fitted(self)
+        return self.release_
+
     def _html_repr(self) -> str:
         # scikit-learn asks for it, and heeds its own setting of what is displayed.
         if not hasattr(self, "release_"):
@@ -411,7 +420,6 @@ class PrivateEstimator(ReleaseEstimator):
 
         `feature_names` is None for a plan, `n_targets` the number of columns of `y` where it is a table.
         """
-        del n_features, feature_names, n_targets
         return Request(correlation=bool(self.standardize))
 
     def plan(self, n_features: int | Source, n_rows: int | None = None) -> Plan:
@@ -464,7 +472,6 @@ class PrivateEstimator(ReleaseEstimator):
         sample_weight : array of shape (n_samples,), optional
             **Public** weights of the rows, such as survey weights. Weights are not protected.
         """
-        del y
         return self._fit(X, plan, schema=schema, privacy_unit=privacy_unit, sample_weight=sample_weight)
 
     @one_thread
@@ -545,7 +552,6 @@ class PrivateEstimator(ReleaseEstimator):
         There only where nothing about the rows is found privately, which takes another pass: with a public `norm_bound`
         or `bounds`, or with rows that are compared.
         """
-        del y
         parameters = FitParameters.of(self)
         check_read_once(parameters.stages)
         source = self._opened(X)
@@ -622,6 +628,22 @@ class PrivateEstimator(ReleaseEstimator):
             release = gate.draw(moments, generator, payment, drawn=drawn)
         return self._fitted_by(release)
 
+    def summary(
+        self,
+        target: int | str | Sequence[int | str] | None = None,
+        features: Sequence[int | str] | None = None,
+        *,
+        alpha: float | None = None,
+        base: Mapping[str, str] | None = None,
+    ) -> Summary:
+        """Return the tables of the release with the error of every number. Nothing is spent.
+
+        Of components and loadings, of means, standard deviations and correlations, or of the regression of a
+        `PrivateRidge` or of a `target`. Parameters as in `eigenveil.releases.summary.summarize`; with another `base`
+        level than that of the fit, the coefficients of a `PrivateRidge` are not those of `coef_`.
+        """
+        return self._fitted_release.summary(target, features, alpha=alpha, base=base)
+
     def _forget_collected(self) -> None:
         kept = ("_collected", "_collected_schema", "_collected_assumptions", "_collected_targets")
         for name in ("_differences_buffer", *kept):
@@ -649,7 +671,7 @@ class PrivateEstimator(ReleaseEstimator):
 
     def _fitted_by(self, release: Release) -> Self:
         """Set the fitted attributes to what a release says; return the estimator."""
-        self.release_: Release = release
+        self.release_ = release
         self.guarantee_: Guarantee = release.guarantee
         self.mechanism_: str = release.origin.mechanism
         n_features, names = release.matrix.table_features
@@ -665,7 +687,6 @@ class PrivateEstimator(ReleaseEstimator):
 
     def _interpret(self, release: Release) -> None:
         """Warn of what the noise leaves undetermined, and set the attributes that do not follow from the release."""
-        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

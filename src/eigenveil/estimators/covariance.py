@@ -1,6 +1,6 @@
 """`PrivateCovariance`, a private covariance matrix, and `PrivateScaler`, which scales by its diagonal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -13,7 +13,6 @@ from ..numerics import FloatArray
 from ..releases.multivariate import precision
 from ..releases.record import Release
 from ..releases.regression import Regression
-from ..releases.summary import Summary
 from .base import PrivateEstimator, ReleaseAttribute, checked_array, names_unknown_parameters, of_rows
 from .parameters import Needs
 
@@ -86,13 +85,11 @@ class PrivateCovariance(PrivateEstimator):
 
     def get_precision(self) -> FloatArray:
         """Return `precision_`."""
-        check_is_fitted(self)
-        return self.precision_
+        return precision(self._fitted_release)
 
     def mahalanobis(self, X: Any) -> Any:
         """Return the squared Mahalanobis distances of rows from `location_`; those of private rows are private data."""
-        check_is_fitted(self)
-        release = self.release_
+        release = self._fitted_release
         return of_rows(self, X, release.origin.schema, release.mahalanobis, ["mahalanobis"], dtype=np.float64)
 
     def error_norm(self, comp_cov: Any, norm: str = "frobenius", scaling: bool = True, squared: bool = True) -> float:
@@ -108,8 +105,7 @@ class PrivateCovariance(PrivateEstimator):
         squared : bool
             Whether to return the squared norm.
         """
-        check_is_fitted(self)
-        other, own = checked_array(comp_cov, dtype=np.float64), self.covariance_
+        own, other = np.asarray(self._fitted_release.covariance), checked_array(comp_cov, dtype=np.float64)
         if other.shape != own.shape:
             raise InvalidDataError(f"comp_cov must have the shape {own.shape} of covariance_.")
         order = _NORMS[one_of("norm", norm, tuple(_NORMS))]
@@ -150,23 +146,7 @@ class PrivateCovariance(PrivateEstimator):
         **more
             `level`, `of`, `bound` and `base`, as in `Release.regress`.
         """
-        check_is_fitted(self)
-        return self.release_.regress(target, features, alpha=alpha, **more)
-
-    def summary(
-        self,
-        target: int | str | Sequence[int | str] | None = None,
-        features: Sequence[int | str] | None = None,
-        *,
-        alpha: float | None = None,
-        base: Mapping[str, str] | None = None,
-    ) -> Summary:
-        """Return tables of means, standard deviations and correlations, or of a regression, with their errors.
-
-        Parameters as in `eigenveil.releases.summary.summarize`. Nothing is spent.
-        """
-        check_is_fitted(self)
-        return self.release_.summary(target, features, alpha=alpha, base=base)
+        return self._fitted_release.regress(target, features, alpha=alpha, **more)
 
 
 @names_unknown_parameters
@@ -235,14 +215,13 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
 
     def transform(self, X: Any) -> Any:
         """Return the scaled rows, in any form that `fit` takes. The scaled rows are private data."""
-        check_is_fitted(self)
-        mean, scale = self.mean_, self.scale_
+        schema, mean, scale = self._fitted_release.origin.schema, self.mean_, self.scale_
 
         def scaled(rows: Any) -> FloatArray:
             return np.asarray((rows - mean.astype(rows.dtype)) / scale.astype(rows.dtype))
 
         names = list(self.get_feature_names_out())
-        return of_rows(self, X, self.release_.origin.schema, scaled, names, dtype=[np.float64, np.float32])
+        return of_rows(self, X, schema, scaled, names, dtype=[np.float64, np.float32])
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Map scaled rows back to the original units."""

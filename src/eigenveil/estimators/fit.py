@@ -31,7 +31,7 @@ from ..errors import (
     warn_caller,
 )
 from ..guarantee import Adjacency, Guarantee
-from ..mechanisms.budget import Budget, BudgetShare
+from ..mechanisms.budget import Budget, BudgetShare, at_share
 from ..mechanisms.choices import PureSearch, Search
 from ..mechanisms.gaussian import Gaussian
 from ..moments.bound import MAP_BITS, integer_map, mapped_bound
@@ -396,7 +396,8 @@ class Fit:
         pilot = gate.draw_pilot(mechanism, moments, self.generator)
         left = budget.left
         one_shot, second = (
-            budget.at(share).noise_sd(self.n_rows) for share in (left + split.pilot, left - split.preconditioned_norm)
+            at_share(budget.whole, share).noise_sd(self.n_rows)
+            for share in (left + split.pilot, left - split.preconditioned_norm)
         )
         n_directions = self.needs.n_directions
         chosen = preconditioner_after(
@@ -417,8 +418,7 @@ class Fit:
         self.drawn = replace(self.drawn, pilot=None, also={**self.drawn.also, "map": (integers, 2.0**-MAP_BITS)})
         bound = mapped_bound(moments.bound, integers, norm)
         make = partial(SecondMoments, bound, self.source.n_features, self.source.feature_names)
-        again: SecondMoments = collect(self.source, make, False, "adding up preconditioned rows")
-        return again
+        return collect(self.source, make, False, "adding up preconditioned rows")
 
     def _draw(self, moments: SecondMoments, preparation: RowPreparation) -> Release:
         if self.budget is not None and self.route.split.pilot:
@@ -479,8 +479,7 @@ def collected_moments(
     if preparation.bound.compares:
         batches = rows_to_compare(source, ADDING)
         return make().update_from(part for batch in batches for part in differences_buffer.push(batch) if part.shape[0])
-    moments: SecondMoments = collect(source, make, purpose=ADDING)
-    return moments
+    return collect(source, make, purpose=ADDING)
 
 
 def whole_moments(source: Source, preparation: RowPreparation) -> SecondMoments:
@@ -509,8 +508,7 @@ def _closed(moments: SecondMoments, differences_buffer: MixedDifferences) -> Sec
 def row_sizes(source: Source, preparation: RowPreparation, progress: bool | None = None) -> RowSizes:
     """Return counts of the norms of rows."""
     make = partial(RowSizes, preparation.shift, preparation.scale, unit_weight=preparation.unit_weight)
-    sizes: RowSizes = collect(source, make, progress, _FINDING_NORM)
-    return sizes
+    return collect(source, make, progress, _FINDING_NORM)
 
 
 def sizes_and_columns(source: Source, preparation: RowPreparation) -> SizesAndColumns:
@@ -520,26 +518,20 @@ def sizes_and_columns(source: Source, preparation: RowPreparation) -> SizesAndCo
     steps, offsets = _median_steps(preparation)
     points = [preparation.shift[at] + steps[at] * offsets for at in searched]
     of_rows = preparation.shift, preparation.scale, preparation.unit_weight
-    counts: SizesAndColumns = collect(
-        source,
-        partial(SizesAndColumns, *of_rows, points, searched),
-        purpose=f"{_FINDING_NORM} and {CHOICES['medians']}",
-    )
-    return counts
+    make = partial(SizesAndColumns, *of_rows, points, searched)
+    return collect(source, make, purpose=f"{_FINDING_NORM} and {CHOICES['medians']}")
 
 
 def sums_by_norm(source: Source, preparation: RowPreparation, progress: bool | None = None) -> SumsByNorm:
     """Return counts of the norms of rows, and what their mean under any bound is found from."""
     make = partial(SumsByNorm, preparation.without_constant.bound, source.n_features)
-    sums: SumsByNorm = collect(source, make, progress, f"{_FINDING_NORM} and the mean")
-    return sums
+    return collect(source, make, progress, f"{_FINDING_NORM} and the mean")
 
 
 def rows_to_compare(source: Source, purpose: str) -> Iterator[Any]:
     """Yield the rows that are compared in batches: all of a table, or one of every person by their identifiers."""
     if getattr(source, "by_unit", False):
-        chosen: ChosenRows = collect(source, partial(ChosenRows, source.n_features), purpose=purpose)
-        return chosen.batches()
+        return collect(source, partial(ChosenRows, source.n_features), purpose=purpose).batches()
     return in_blocks(tracked_batches(source, purpose=purpose))
 
 
@@ -575,7 +567,7 @@ def found_ranges(
     searched, middle = list(counts.columns), counts.n_rows // 2
     places = gate.choose_places(counts.at(octaves), middle, search(), generator)
     steps = [_within_octave(*found) for found in zip(units, octaves, map(int, places), strict=True)]
-    column_counts: ColumnCounts = collect(source, partial(ColumnCounts, steps, searched), False, _FINDING_RANGES)
+    column_counts = collect(source, partial(ColumnCounts, steps, searched), False, _FINDING_RANGES)
     places = gate.choose_places(column_counts, middle, search(), generator)
     chosen = [(points[place], points[1] - points[0]) for points, place in zip(steps, places, strict=True)]
     medians, widths = np.array(chosen).T

@@ -292,24 +292,24 @@ class Forecasts:
         enough.
         """
         name = self.recommended if mechanism is None else self[mechanism].mechanism
-        target = _checked_target(target_loss)
-
-        def loss(n_rows: float) -> float:
-            return self._forecast(name, math.ceil(n_rows), self.epsilon, read=0).mean
-
-        # Of one row there is no covariance.
-        found = smallest_meeting(loss, target, float(self.n_rows), 2.0, float(MOST_ROWS))
+        found = smallest_meeting(
+            lambda n_rows: self._forecast(name, math.ceil(n_rows), self.epsilon, read=0).mean,
+            _checked_target(target_loss),
+            float(self.n_rows),
+            2.0,  # of one row there is no covariance
+            float(MOST_ROWS),
+        )
         return None if found is None else math.ceil(_two_digits_up(found))
 
     def epsilon_for(self, target_loss: float, mechanism: str | None = None) -> float | None:
         """Search for the epsilon at which a mechanism meets the target loss with these rows; None beyond 1000."""
         name = self.recommended if mechanism is None else self[mechanism].mechanism
-        target = _checked_target(target_loss)
-
-        def loss(epsilon: float) -> float:
-            return self._forecast(name, self.n_rows, epsilon, read=0).mean
-
-        found = smallest_meeting(loss, target, self.epsilon, *EPSILON_RANGE)
+        found = smallest_meeting(
+            lambda epsilon: self._forecast(name, self.n_rows, epsilon, read=0).mean,
+            _checked_target(target_loss),
+            self.epsilon,
+            *EPSILON_RANGE,
+        )
         return None if found is None else _two_digits_up(found)
 
     def against_epsilon(self, values: Sequence[float] | None = None) -> list[tuple[float, Forecast | str]]:

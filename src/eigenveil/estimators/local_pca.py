@@ -12,7 +12,6 @@ from ..local.server import components_request, released
 from ..local.simulation import simulated_totals
 from ..mechanisms.local.gaussian import PaperGaussian
 from ..releases.origin import ComponentsRequest, SparseRequest
-from ..releases.record import Release
 from ..sampling.randomness import generator_from
 from .base import ReleaseAttribute, checked_rows, names_unknown_parameters
 from .pca import ComponentsEstimator
@@ -88,7 +87,6 @@ class LocalPCA(ComponentsEstimator):
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Encode every row of `X` as its own client would, add the reports up, and estimate."""
-        del y
         if self.norm_bound is None:
             raise InvalidParameterError(
                 "norm_bound must be given: a public bound on the norm of a row, not computed from the data."
@@ -107,7 +105,7 @@ class LocalPCA(ComponentsEstimator):
         # Before anything is drawn: what cannot be done is refused.
         request = self._request(X.shape[1])
         names = getattr(self, "feature_names_in_", None)
-        self.release_: Release = released(
+        self.release_ = released(
             self.protocol_,
             simulated_totals(self.protocol_, X, generator_from(self.random_state)),
             request,

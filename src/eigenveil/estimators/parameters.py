@@ -237,7 +237,6 @@ class PCAParameters(FitParameters):
     whiten: bool = False
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None) -> ComponentsRequest:
-        del feature_names
         return components_request(self.n_components, self.whiten, self.standardize, n_features)
 
     def _needs(self) -> Needs:

@@ -8,7 +8,6 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InvalidParameterError, integer_between
 from ..numerics import FloatArray
@@ -16,7 +15,6 @@ from ..releases.intervals import HIDDEN_ROWS
 from ..releases.multivariate import precision
 from ..releases.origin import Request, SparseRequest
 from ..releases.record import Release
-from ..releases.summary import Summary
 from .base import (
     PrivateEstimator,
     ReleaseAttribute,
@@ -131,23 +129,20 @@ class ComponentsEstimator(TransformerMixin, ReleaseEstimator):
         The projections of private rows are private data; do not publish them. For Dask and Spark data the result is a
         lazy Dask array or Spark data frame.
         """
-        check_is_fitted(self)
-        release: Release = self.release_
+        release = self._fitted_release
         options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
         return of_rows(self, X, release.origin.schema, release.transform, self.get_feature_names_out(), **options)
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Map projections back to the space of the features."""
-        check_is_fitted(self)
-        release: Release = self.release_
-        return release.inverse_transform(checked_array(X, dtype=[np.float64, np.float32]))
+        return self._fitted_release.inverse_transform(checked_array(X, dtype=[np.float64, np.float32]))
 
     def get_covariance(self) -> FloatArray:
         """Return the released covariance matrix, shrunk, in the units of the features."""
-        check_is_fitted(self)
-        if self.covariance_ is None:
-            raise InvalidParameterError(f"{self.mechanism_} releases a subspace and no covariance matrix.")
-        return self.covariance_
+        release = self._fitted_release
+        if release.covariance is None:
+            raise InvalidParameterError(f"{release.origin.mechanism} releases a subspace and no covariance matrix.")
+        return release.covariance
 
     @property
     def _n_features_out(self) -> int:
@@ -295,7 +290,6 @@ class PrivatePCA(ComponentsEstimator, PrivateEstimator):
         return cls()._fitted_by(release)
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None, n_targets: int | None = None) -> Request:
-        del feature_names, n_targets
         return components_request(self.n_components, self.whiten, self.standardize, n_features)
 
     def _needs(self) -> Needs:
@@ -303,22 +297,15 @@ class PrivatePCA(ComponentsEstimator, PrivateEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit and return the projections of the same rows. The projections are private data; do not publish them."""
-        del y
         self._check_read_again(X, options.get("schema"), options.get("privacy_unit"))
         return self._fit(X, **options, needs=replace(self._needs(), units=True)).transform(X)
 
     def _interpret(self, release: Release) -> None:
         _ = release.components  # warns of those that are not distinguishable from noise
 
-    def summary(self) -> Summary:
-        """Return tables of the components and their loadings with their errors. Nothing is spent."""
-        check_is_fitted(self)
-        return self.release_.summary()
-
     def get_precision(self) -> FloatArray:
         """Return the inverse of the covariance, in which no variance is below the noise."""
-        check_is_fitted(self)
-        return precision(self.release_)
+        return precision(self._fitted_release)
 
     @available_where(_has_density)
     def score_samples(self, X: Any) -> Any:
@@ -338,7 +325,6 @@ class PrivatePCA(ComponentsEstimator, PrivateEstimator):
     @available_where(_has_density)
     def score(self, X: Any, y: Any = None) -> float:
         """Return the average log-likelihood of rows; that of private rows is private data."""
-        del y
         return float(np.mean(self.score_samples(X)))
 
 
@@ -398,7 +384,6 @@ class PrivateSparsePCA(PrivatePCA):
     n_iter_ = ReleaseAttribute(lambda release: release.spectrum.sparse.n_iter, "Iterations of the optimization.")
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None, n_targets: int | None = None) -> Request:
-        del feature_names, n_targets
         k = integer_between("n_components", self.n_components, 1, n_features)
         return SparseRequest(k, self.penalty, self.tol, self.max_iter, correlation=bool(self.standardize))
 

@@ -1,6 +1,6 @@
 """`PrivateRidge`: differentially private ridge regression from one released second moment of [X, y]."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -8,13 +8,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InvalidDataError, InvalidParameterError, integer_between, number_from_zero, quoted, truth_value
 from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request
 from ..releases.record import Release
-from ..releases.summary import Summary
 from ..tables.frames import ColumnsReader, as_frame
 from ..tables.schema import Schema
 from .base import (
@@ -216,25 +214,13 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         if hasattr(self, "feature_names_in_"):
             self.feature_names_in_ = self.feature_names_in_[features]
 
-    def summary(self, *, base: Mapping[str, str] | None = None) -> Summary:
-        """Return the table of coefficients with their standard errors and intervals. Nothing is spent.
-
-        Parameters
-        ----------
-        base : mapping, optional
-            Base level of categorical columns, by name. Coefficients of the other categories are differences from it,
-            so they are not those of `coef_`.
-        """
-        check_is_fitted(self)
-        return self.release_.summary(base=base)
-
     def predict(self, X: Any) -> Any:
         """Return predictions; those for private rows are private data themselves.
 
         A feature farther out than the bound of the fit lets it be is taken to be at that bound.
         """
-        check_is_fitted(self)
-        release, schema, names = self.release_, self.release_.origin.schema, self.release_.feature_names
+        release = self._fitted_release
+        schema, names = release.origin.schema, release.feature_names
         fits, coef, intercept = release.regressions, self.coef_.T, self.intercept_
         if schema is not None and names is not None:
             for fit in fits:

@@ -293,6 +293,10 @@ class AdditiveMechanism(CentralMechanism):
         noises = self.noises(generator, count, _SIMULATED_GRID) / _SIMULATED_GRID
         return noises - self.noise_mean * np.eye(self.n_features) if self.noise_mean else noises
 
+    def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
+        """Return one draw of `simulated_noises`."""
+        return np.asarray(self.simulated_noises(generator, 1)[0])
+
     def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
         """Return simulated noise, and the independent noise of a paid count."""
         count = float(self.count_noise(1, generator)) if self.count_share > 0 else 0.0

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -22,10 +22,6 @@ from ..errors import (
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.discrete import LAPLACE_SCALES, discrete_laplace
-
-if TYPE_CHECKING:
-    from .additive import NoiseFacts
-
 
 Integers = Mapping[str, IntArray]
 """What leaves, by name: "matrix", "trace", "directions", "quotients", "count", "slack"; locally "sums", "ones"."""
@@ -57,7 +53,7 @@ class Mechanism(ABC):
     use_when : str
         One line for those who choose.
     adds_noise : bool
-        Whether what leaves is the second moment plus noise that `simulated_noises` can draw again.
+        Whether what leaves is the second moment plus noise, as of every `AdditiveMechanism`.
     """
 
     name: ClassVar[str]
@@ -88,7 +84,7 @@ class Mechanism(ABC):
 
     def directions(self, values: Values) -> FloatArray | None:
         """Return the directions that were drawn as orthonormal rows, in their order; None where there are none."""
-        return None
+        return orthonormal(values["directions"]) if "directions" in values else None
 
     def variances(self, values: Values, n_rows: int) -> FloatArray | None:
         """Return released variances of all directions for rows of norm 1, in their order; None where not released."""
@@ -104,30 +100,9 @@ class Mechanism(ABC):
         return None
 
     @property
-    def rotation_invariant(self) -> bool:
-        """True if the noise has the same distribution in every basis, as proofs on eigenvalues need."""
-        return False
-
-    @property
     def sharp_trace(self) -> bool:
         """True if the trace is measured with much less noise than the sum of the diagonal has."""
         return False
-
-    def simulated_noises(self, generator: np.random.Generator, count: int) -> FloatArray:
-        """Return noise of the same distribution, less its mean, for post-processing: nothing secret depends on it."""
-        raise NotImplementedError(f"{self.name} adds no noise.")
-
-    def simulated_noise(self, generator: np.random.Generator) -> FloatArray:
-        """Return one draw of `simulated_noises`."""
-        return np.asarray(self.simulated_noises(generator, 1)[0])
-
-    def simulated_errors(self, generator: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return simulated noise, and the error of the number of rows that the sum is divided by."""
-        return self.simulated_noise(generator), 0.0
-
-    def noise_facts(self) -> "NoiseFacts | None":
-        """Return the second moments of `simulated_errors` in closed form; None where they are not known."""
-        return None
 
     def variance_reach(self, n_rows: int) -> float | None:
         """Return the half width of a 95 % interval for one of `variances`; None where these are not released."""

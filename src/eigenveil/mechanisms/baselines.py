@@ -8,7 +8,7 @@ import numpy as np
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..numerics import FloatArray, IntArray
 from ..sampling.matrices import cut_off
-from .base import CentralMechanism, Integers, Releases, Values, integer_directions, orthonormal
+from .base import CentralMechanism, Integers, Releases, Values, integer_directions
 
 
 class RandomProjection(CentralMechanism):
@@ -40,10 +40,6 @@ class RandomProjection(CentralMechanism):
         """Draw a subspace without a look at the data."""
         gaussian = generator.standard_normal((self.n_features, self.n_components))
         return {"directions": integer_directions(np.linalg.qr(gaussian)[0].T)}
-
-    def directions(self, values: Values) -> FloatArray:
-        """Return the drawn directions as orthonormal rows."""
-        return orthonormal(values["directions"])
 
 
 class NoPrivacy(CentralMechanism):

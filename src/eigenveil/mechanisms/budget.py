@@ -146,10 +146,6 @@ class Budget:
     def mechanism(self, share: Fraction) -> Gaussian:
         """Return the mechanism that draws a matrix at this share of the budget."""
         self.take(share)
-        return self.at(share)
-
-    def at(self, share: Fraction) -> Gaussian:
-        """Return the mechanism that `mechanism` would give; nothing is taken, since it is not used to draw."""
         return at_share(self.whole, share)
 
 

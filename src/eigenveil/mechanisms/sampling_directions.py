@@ -56,10 +56,6 @@ class SamplingMechanism(CentralMechanism):
                 "smaller epsilon, or more bits in the RowBound."
             )
 
-    def directions(self, values: Values) -> FloatArray:
-        """Return the drawn directions as orthonormal rows."""
-        return orthonormal(values["directions"])
-
     def first_order_loss(self, eigenvalues: FloatArray, n_rows: float) -> tuple[float, float] | None:
         """Return k(d - k)/(2 n s), s the factor of C in the exponent."""
         k, d = self.n_components, eigenvalues.size
@@ -317,7 +313,8 @@ class EigenvectorSampling(SamplingMechanism):
     def _draw_as_published(self, gram: IntArray, grid: int, generator: np.random.Generator) -> Integers:
         """Draw noisy eigenvalues, and all d directions by strengths that depend on them, in floats."""
         C, epsilon_0 = gram.astype(np.float64) / grid, float(self._eigenvalue_epsilon)
-        eigenvalues = noisy_eigenvalues(C, epsilon_0, generator)
+        noise = generator.laplace(0.0, 2 / epsilon_0, self.n_features)
+        eigenvalues = np.linalg.eigvalsh(C)[::-1] + noise
         if self.epsilons is None:
             weights = np.sqrt(1 / epsilon_0 + np.maximum(eigenvalues, 0.0))
             shares = float(self._direction_epsilon) * weights / weights.sum()
@@ -328,7 +325,7 @@ class EigenvectorSampling(SamplingMechanism):
 
     def directions(self, values: Values) -> FloatArray:
         """Return the sampled directions, by falling noisy variance."""
-        drawn = super().directions(values)
+        drawn = orthonormal(values["directions"])
         order = np.argsort(-values["quotients"][: len(drawn)], kind="stable")
         return np.asarray(drawn[order][: self.n_components])
 
@@ -347,7 +344,7 @@ class EigenvectorSampling(SamplingMechanism):
 
     def second_moment(self, values: Values, n_rows: int) -> FloatArray:
         """Rebuild the matrix; what the sampled directions leave of the trace is spread evenly over the others."""
-        drawn, quotients = super().directions(values), values["quotients"] / n_rows
+        drawn, quotients = orthonormal(values["directions"]), values["quotients"] / n_rows
         k, d = drawn.shape
         matrix = (drawn.T * quotients[:k]) @ drawn
         if k < d:
@@ -383,11 +380,6 @@ class EigenvectorSampling(SamplingMechanism):
         strength = self._direction_epsilon / (self._cost * (1 + slack))
         unit = Fraction(2) ** (strength.numerator.bit_length() - strength.denominator.bit_length() - 64)
         return strength // unit * unit
-
-
-def noisy_eigenvalues(C: FloatArray, epsilon_0: float, generator: np.random.Generator) -> FloatArray:
-    """Return the eigenvalues, largest first, with the published noise."""
-    return np.asarray(np.linalg.eigvalsh(C)[::-1] + generator.laplace(0.0, 2 / epsilon_0, C.shape[0]))
 
 
 def sample_directions(C: FloatArray, strengths: FloatArray, generator: np.random.Generator) -> FloatArray:

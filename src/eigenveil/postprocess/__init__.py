@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .fantope import SparseComponents, fantope_components, screened_components
+    from .fantope import SparseComponents, fantope_components
     from .noise_spectrum import NoiseTest, above_edges, edge_quantile
     from .regression import RidgeFit, ridge_from_covariance
     from .shrinkage import Shrunk, project_psd, shrink, shrink_by_simulation
@@ -26,7 +26,6 @@ __all__ = [
     "fantope_components",
     "project_psd",
     "ridge_from_covariance",
-    "screened_components",
     "shrink",
     "shrink_by_simulation",
     "sorted_eigh",
@@ -43,7 +42,6 @@ _HOMES = {
     "fantope_components": "fantope",
     "project_psd": "shrinkage",
     "ridge_from_covariance": "regression",
-    "screened_components": "fantope",
     "shrink": "shrinkage",
     "shrink_by_simulation": "shrinkage",
     "sorted_eigh": "spectrum",

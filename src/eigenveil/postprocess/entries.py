@@ -227,15 +227,11 @@ class MatrixError:
         along = weights @ columns
         return max(0.0, float(factor * along[0] + along @ covariance @ along + self.extra @ weights**4))
 
-    def residual_covariance(self, weights: FloatArray) -> FloatArray:
-        """Return the covariance of the errors of M times `weights`, a vector."""
-        factor, columns, covariance = self.residual_terms(weights)
-        found = factor * self.products + columns @ covariance @ columns.T
-        found[np.diag_indices_from(found)] += self.extra * weights**2
-        return np.asarray(found)
-
     def residual_terms(self, weights: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return f, B and S of the same covariance, f G + B S B', but for what is extra on its diagonal."""
+        """Return f, B and S of the covariance of the errors of M times `weights`.
+
+        That is f G + B S B', but for what is extra on its diagonal.
+        """
         traces, lever = self.traces_times(weights), self.lever * (self.lever @ weights)
         towards = traces + lever
         counted = np.zeros_like(lever) if self.per_row is None else self.per_row @ weights

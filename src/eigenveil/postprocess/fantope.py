@@ -37,9 +37,8 @@ class SparseComponents:
     penalty : float
         The weight of the l1 norm.
     n_iter : int
-    primal_residual, dual_residual : float
-        |X - Y|_F/sqrt(k), and the change of Y in units of the release; both are at most `tol` on convergence.
     converged : bool
+        Whether |X - Y|_F/sqrt(k), and the change of Y in units of the release, are at most `tol`.
     dual, step : ndarray, float
         The scaled dual variable and the penalty of the splitting: step times dual certifies the objective.
     """
@@ -49,8 +48,6 @@ class SparseComponents:
     objective: float
     penalty: float
     n_iter: int
-    primal_residual: float
-    dual_residual: float
     converged: bool
     dual: FloatArray
     step: float
@@ -69,6 +66,7 @@ def fantope_components(
     noise_sd: float | None = None,
     tol: float = 1e-4,
     max_iter: int = 500,
+    screen: int | None = None,
 ) -> SparseComponents:
     """Maximize <S, X> - penalty |X|_1 over the Fantope {0 <= X <= I, tr X = k}, by ADMM.
 
@@ -86,6 +84,10 @@ def fantope_components(
         Tolerance on both residuals.
     max_iter : int
         A ConvergenceWarning is issued where it is reached.
+    screen : int, optional
+        Where there are more features, solve on this many, and leave zeros for the others: those with the largest
+        entries beside the diagonal, where a direction that stands out of the noise has its features. It spares the
+        solver the crowded spectrum of the thousands of others. The default penalty is that of all features.
 
     Examples
     --------
@@ -99,9 +101,23 @@ def fantope_components(
     S = released_matrix(matrix)
     p = S.shape[0]
     k = integer_between("n_components", n_components, 1, p)
-    weight = _penalty(penalty, noise_sd, p)
+    if penalty is None and noise_sd is None:
+        raise InvalidParameterError("Either penalty or noise_sd must be given.")
+    if penalty is None:
+        # Where no entry beside the diagonal is determined, as of signs that are all ties, there is no noise in them.
+        penalty = 0.0 if noise_sd == 0 else positive_number("noise_sd", noise_sd) * math.sqrt(math.log(p))
+    weight = 0.0 if penalty == 0 else positive_number("penalty", penalty)
     tol = positive_number("tol", tol)
     max_iter = integer_between("max_iter", max_iter, 1)
+    if screen is not None and screen < p:
+        sizes = np.abs(S)
+        np.fill_diagonal(sizes, 0.0)
+        chosen = np.sort(np.argsort(-sizes.max(axis=1), kind="stable")[: max(screen, k)])
+        block = np.ascontiguousarray(S[np.ix_(chosen, chosen)])
+        found = fantope_components(block, k, penalty=weight, tol=tol, max_iter=max_iter)
+        components = np.zeros((k, p))
+        components[:, chosen] = found.components
+        return replace(found, components=components)
     top = _largest(S, k, None, 0.01 * tol)
     scale = float(np.abs(top[0]).max()) or 1.0
     Y: FloatArray = top[1] @ top[1].T
@@ -132,43 +148,7 @@ def fantope_components(
             stacklevel=2,
         )
     objective = float(np.sum(S * X) - weight * np.abs(X).sum())
-    return SparseComponents(_leading(S, Y, X, k), Y, objective, weight, n_iter, primal, dual, converged, U, step)
-
-
-def screened_components(
-    matrix: FloatArray,
-    n_components: int,
-    *,
-    screen: int | None = None,
-    penalty: float | None = None,
-    noise_sd: float | None = None,
-    tol: float = 1e-4,
-    max_iter: int = 500,
-) -> SparseComponents:
-    """Return `fantope_components` of the features that stand out most, zero for the others.
-
-    Parameters
-    ----------
-    matrix, n_components, penalty, noise_sd, tol, max_iter
-        As for `fantope_components`; the default penalty is that of all features.
-    screen : int, optional
-        Where there are more features, solve on this many: those with the largest entries beside the diagonal, where a
-        direction that stands out of the noise has its features. It spares the solver the crowded spectrum of the
-        thousands of others.
-    """
-    S = released_matrix(matrix)
-    p = S.shape[0]
-    weight = _penalty(penalty, noise_sd, p)
-    if screen is None or screen >= p:
-        return fantope_components(S, n_components, penalty=weight, tol=tol, max_iter=max_iter)
-    sizes = np.abs(S)
-    np.fill_diagonal(sizes, 0.0)
-    chosen = np.sort(np.argsort(-sizes.max(axis=1), kind="stable")[: max(screen, n_components)])
-    block = np.ascontiguousarray(S[np.ix_(chosen, chosen)])
-    found = fantope_components(block, n_components, penalty=weight, tol=tol, max_iter=max_iter)
-    components = np.zeros((n_components, p))
-    components[:, chosen] = found.components
-    return replace(found, components=components)
+    return SparseComponents(_leading(S, Y, X, k), Y, objective, weight, n_iter, converged, U, step)
 
 
 def fantope_shift(values: FloatArray, k: int) -> float:
@@ -247,12 +227,3 @@ def _leading(S: FloatArray, Y: FloatArray, X: FloatArray, k: int) -> FloatArray:
     components = np.zeros((k, S.shape[0]))
     components[:, support] = rows * row_signs(rows)
     return components
-
-
-def _penalty(penalty: float | None, noise_sd: float | None, p: int) -> float:
-    if penalty is None:
-        if noise_sd is None:
-            raise InvalidParameterError("Either penalty or noise_sd must be given.")
-        # Where no entry beside the diagonal is determined, as of signs that are all ties, there is no noise in them.
-        return 0.0 if noise_sd == 0 else positive_number("noise_sd", noise_sd) * math.sqrt(math.log(p))
-    return 0.0 if penalty == 0 else positive_number("penalty", penalty)

@@ -75,8 +75,6 @@ class IntervalView:
     matrix : MatrixView
     """
 
-    matrix: MatrixView
-
     def __init__(self, matrix: MatrixView) -> None:
         self.matrix, self.origin = matrix, matrix.origin
 
@@ -246,8 +244,7 @@ class IntervalView:
         sampled = self.sampled(1 - fdr, of)
         if self.unavailable:
             return None
-        mechanism, error, released = matrix.mechanism, self.row_matrix_error(1 - fdr), matrix.row_matrix
-        assert isinstance(mechanism, AdditiveMechanism)
+        error, released = self.row_matrix_error(1 - fdr), matrix.row_matrix
         if matrix.of_signs:
             none = float(sampling_variances(np.array(0.0), self.origin.row_rule.comparisons, 1))
             deviations = np.full_like(released, np.sqrt(error.beside + sampled * none))
@@ -256,7 +253,7 @@ class IntervalView:
             deviations = half_widths(np.diag(np.diag(released)), ones, sampled)
         pairs = np.triu_indices(matrix.n_features, 1)
         size = np.abs(released[pairs]) / np.maximum(deviations[pairs], np.finfo(float).tiny)
-        found = mechanism.noise_beyond(size)
+        found = matrix.noise_mechanism.noise_beyond(size)
         # Noise and sampling errors together have tails between those of the two.
         found = np.maximum(found, 2 * ndtr(-size)) if sampled else found
         alone, adjusted = np.ones_like(released), np.ones_like(released)
@@ -342,9 +339,7 @@ class IntervalView:
 
     def row_matrix_error(self, level: float) -> MatrixError:
         """Return the error of `row_matrix`."""
-        matrix = self.matrix
-        mechanism = matrix.mechanism
-        assert isinstance(mechanism, AdditiveMechanism)
+        matrix, mechanism = self.matrix, self.matrix.noise_mechanism
         n_rows, rows = max(1, matrix.n_rows or 1), self.origin.row_rule
         facts, unit = mechanism.noise_facts(), matrix.noise_unit
         d, mean = matrix.n_features, matrix.scaled_mean

@@ -82,10 +82,6 @@ class MatrixView:
         As of the release.
     """
 
-    integers: Mapping[str, IntArray]
-    unit: Mapping[str, float]
-    origin: Origin
-
     def __init__(
         self,
         integers: Mapping[str, IntArray],
@@ -114,6 +110,13 @@ class MatrixView:
             # The file of a later version may name parameters, or values of them, that are not there yet.
             return None
 
+    @property
+    def noise_mechanism(self) -> AdditiveMechanism:
+        """The mechanism that added noise of a known distribution, or an error where there is none."""
+        if not isinstance(self.mechanism, AdditiveMechanism):
+            raise InvalidDataError("This release has no matrix with noise of a known distribution.")
+        return self.mechanism
+
     @cached_property
     def n_rows(self) -> int | None:
         """Number of rows, privacy units or reports, public or noisy; None if unknown."""
@@ -132,11 +135,6 @@ class MatrixView:
         """Number of features, without the constant that a centred release appends."""
         first = next(self.integers[name] for name in ("matrix", "directions", "sums") if name in self.integers)
         return int(first.shape[-1]) - self._has_constant
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Public names of the features, if the table had names."""
-        return self.origin.feature_names
 
     @cached_property
     def values(self) -> dict[str, FloatArray]:
@@ -224,7 +222,7 @@ class MatrixView:
 
     def rows(self, X: Any) -> Any:
         """Return the features of rows of a table: of a frame by their names, of an array those that were kept."""
-        columns, names, screening = getattr(X, "columns", None), self.feature_names, self.origin.screening
+        columns, names, screening = getattr(X, "columns", None), self.origin.feature_names, self.origin.screening
         if screening is not None and (columns is None or screening.feature_names is None):
             return real_rows(X, screening.n_features)[:, list(screening.kept)]
         if columns is None or names is None:
@@ -247,7 +245,7 @@ class MatrixView:
         """Number and names of all features of the table, those that were not kept included."""
         screening = self.origin.screening
         if screening is None:
-            return self.n_features, self.feature_names
+            return self.n_features, self.origin.feature_names
         return screening.n_features, screening.feature_names
 
     def of_all(self, values: FloatArray, otherwise: float) -> FloatArray:
@@ -263,7 +261,7 @@ class MatrixView:
         """Return the position of a feature: by position, or by name."""
         if not isinstance(column, str):
             return integer_between("A column", column, 0, self.n_features - 1)
-        names = list(self.feature_names or ())
+        names = list(self.origin.feature_names or ())
         if column not in names:
             raise InvalidParameterError(f"There is no feature {quoted(column)}.")
         return names.index(column)
@@ -275,7 +273,7 @@ class MatrixView:
         encoded = {} if schema is None else {one.name: one.features for one in schema.used}
         for column in listed:
             if isinstance(column, str):
-                known = column in (self.feature_names or ())
+                known = column in (self.origin.feature_names or ())
                 found += [self.position(one) for one in ((column,) if known else encoded.get(column, (column,)))]
             else:
                 found.append(integer_between("A column", column, 0, self.n_features - 1))
@@ -358,9 +356,7 @@ class MatrixView:
 
     def row_error_draw(self, generator: np.random.Generator) -> FloatArray:
         """Return a draw of the error of `row_matrix`: noise, and the error of a noisy number of rows."""
-        if self._bordered is None or self.mechanism is None or not self.mechanism.adds_noise:
-            raise InvalidDataError("This release has no matrix with noise of a known distribution.")
-        return self._row_error(*self.mechanism.simulated_errors(generator))
+        return self._row_error(*self.noise_mechanism.simulated_errors(generator))
 
     def row_moment_draws(self, generator: np.random.Generator, count: int) -> FloatArray:
         """Return errors with the second moments of `row_error_draw`, of whatever mechanism is quickest to draw."""
@@ -380,7 +376,7 @@ class MatrixView:
         """Second moments of the noise that was added to the sum over the rows; None where there is no closed form."""
         # Where the number of rows is computed from the matrix, its noise is no linear map of that of the mechanism.
         mechanism = self.mechanism
-        if mechanism is None or not (mechanism.adds_noise and mechanism.rotation_invariant) or self.counts_by_constant:
+        if not isinstance(mechanism, AdditiveMechanism) or not mechanism.rotation_invariant or self.counts_by_constant:
             return None
         return mechanism.noise_facts()
 
@@ -473,7 +469,7 @@ class MatrixView:
 
     def _warn_of(self, positions: tuple[int, ...], sentence: str) -> None:
         if positions:
-            names = features_in_words(self.feature_names, self.n_features)
+            names = features_in_words(self.origin.feature_names, self.n_features)
             hidden = [names[position] for position in positions]
             them = "them" if len(hidden) > 1 else "it"
             warn_caller(sentence.format(features=listed("feature", hidden, hidden), them=them), NoiseWarning)
@@ -529,9 +525,7 @@ class MatrixView:
 
     def noise_draw(self, generator: np.random.Generator, count: int | None = None) -> FloatArray:
         """Return a draw of the noise in `scaled_matrix`, at the released mean or correlations; or so many, quickly."""
-        mechanism = self.mechanism
-        if mechanism is None or not mechanism.adds_noise:
-            raise InvalidDataError("This release has no matrix with noise of a known distribution.")
+        mechanism = self.noise_mechanism
         noise = mechanism.simulated_noise(generator) if count is None else mechanism.simulated_noises(generator, count)
         return self._as_scaled(self._about_the_mean(np.asarray(noise * self.noise_unit)))
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
 from ..limits import CORRELATION
-from ..mechanisms.additive import AdditiveMechanism
 from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
 from ..postprocess.components import (
@@ -35,7 +34,7 @@ from ..postprocess.components import (
     simulation,
     variances_along,
 )
-from ..postprocess.fantope import SparseComponents, screened_components
+from ..postprocess.fantope import SparseComponents, fantope_components
 from ..postprocess.intervals import critical_value, sampling_error, sampling_root
 from ..postprocess.noise_spectrum import (
     NoiseTest,
@@ -79,9 +78,6 @@ class SpectrumView:
     matrix : MatrixView
     intervals : IntervalView
     """
-
-    matrix: MatrixView
-    intervals: IntervalView
 
     def __init__(self, matrix: MatrixView, intervals: IntervalView) -> None:
         self.matrix, self.intervals, self.origin = matrix, intervals, matrix.origin
@@ -133,7 +129,7 @@ class SpectrumView:
         request = self.origin.request
         if not isinstance(request, SparseRequest):
             raise InvalidParameterError("This release was not made for sparse components.")
-        return screened_components(
+        return fantope_components(
             self.matrix.scaled_matrix,
             request.n_components,
             screen=request.screen,
@@ -519,8 +515,7 @@ class SpectrumView:
 
         A direction that has most of the noise is one number, whose distribution is wider than that of an edge.
         """
-        matrix, mechanism = self.matrix, self.matrix.mechanism
-        assert isinstance(mechanism, AdditiveMechanism)
+        matrix, mechanism = self.matrix, self.matrix.noise_mechanism
         facts = mechanism.noise_facts()
         variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)
         return matrix.noise_unit * math.sqrt(variance) * mechanism.noise_quantiles(1 - 2 * level)[1]
@@ -570,7 +565,7 @@ class SpectrumView:
             below = list(range(count + 1, len(values) + 1))
             verb = "is" if len(below) == 1 else "are"
             what = f"{listed('Component', below, below)} {verb} not distinguishable from noise."
-        names = features_in_words(matrix.feature_names, matrix.n_features) if self.features_below_noise else []
+        names = features_in_words(self.origin.feature_names, matrix.n_features) if self.features_below_noise else []
         features = [names[position] for position in self.features_below_noise]
         below_noise = f" Neither is the variance of {listed('feature', features, features)}." if features else ""
         fewer = "a public random projection of the features, PrivateSparsePCA"
@@ -638,7 +633,7 @@ class SpectrumView:
     def warn_of_features(self) -> None:
         """Warn of features whose variance is not distinguishable from noise; uses released values only."""
         matrix = self.matrix
-        names = features_in_words(matrix.feature_names, matrix.n_features)
+        names = features_in_words(self.origin.feature_names, matrix.n_features)
         below = [str(names[position]) for position in self.features_below_noise]
         if below:
             warn_caller(

@@ -121,7 +121,6 @@ class SparseReader(_MatrixReader):
 
     def read(self, columns: Sequence[int], step: int) -> Iterator[Any]:
         """Yield CSR blocks of about equally many stored entries, whatever the `step`."""
-        del step
         pointers = self._rows.indptr
         start = 0
         while start < self.n_rows_hint:

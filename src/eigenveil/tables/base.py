@@ -7,12 +7,13 @@ again and replaces what was lost, so no row is counted twice.
 """
 
 import sys
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 
 from ..errors import (
     EigenveilError,
@@ -81,7 +82,7 @@ class Source(Protocol):
         """
 
 
-class Reader:
+class Reader(ABC):
     """One part of a table: its columns as they are, in batches. An `Encoder` makes rows of them.
 
     Attributes
@@ -116,13 +117,13 @@ class Reader:
     reads_once: bool = False
     in_order: bool = True
 
+    @abstractmethod
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
         """Return the narwhals types of these columns, or None where the batches are matrices of numbers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, columns: Sequence[Any], step: int) -> Iterator[Any]:
         """Yield some columns in non-empty batches of about `step` rows: matrices, or tables that narwhals knows."""
-        raise NotImplementedError
 
 
 def arrow_types(schema: Any, columns: Sequence[Any]) -> Mapping[Any, Any]:
@@ -139,8 +140,14 @@ class Accumulator(Protocol):
     def update(self, X: Any) -> Self:
         """Add the rows of one batch."""
 
+    def update_from(self, batches: Iterable[Any]) -> Self:
+        """Add the rows of all batches."""
+
     def __add__(self, other: Self) -> Self:
         """Return the statistic of both sets of rows."""
+
+
+Statistic = TypeVar("Statistic", bound=Accumulator)
 
 
 def batch_rows(n_features: int) -> int:
@@ -224,9 +231,9 @@ class FileReader(Reader):
         with one_sentence(self.where):
             self.columns = self._read_schema()
 
+    @abstractmethod
     def _read_schema(self) -> Sequence[Any]:
         """Return all columns of the file."""
-        raise NotImplementedError
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any] | None:
         """Return the narwhals types of these columns, or None where the batches are matrices of numbers."""
@@ -244,13 +251,6 @@ def one_sentence(path: str) -> Iterator[None]:
         raise InvalidDataError(f"{path} may not be read; ask for the permission.") from None
     except Exception:
         raise InvalidDataError(f"{path} cannot be read: it is truncated, damaged or of another kind.") from None
-
-
-def units_in(batch: Any) -> int:
-    """Return the number of rows or privacy units in a batch; the number of rows of a unit is private."""
-    if isinstance(batch, Blocks):
-        return batch.n_privacy_units
-    return int(without_weights(batch).shape[0])
 
 
 def tracked_batches(source: Source, progress: bool | None = None, purpose: str = "reading rows") -> Generator[Any]:
@@ -285,7 +285,8 @@ def tracked_batches(source: Source, progress: bool | None = None, purpose: str =
         seen = 0
         for batch in source.batches():
             yield batch
-            seen += units_in(batch)
+            # The number of rows of a privacy unit is private.
+            seen += batch.n_privacy_units if isinstance(batch, Blocks) else int(without_weights(batch).shape[0])
             bar.update(task, completed=seen)
         bar.update(task, total=seen, completed=seen)  # the hint may have been a guess
 
@@ -326,7 +327,7 @@ class Engine:
         return self.name.capitalize()
 
 
-class EngineSource:
+class EngineSource(ABC):
     """Base of the sources whose rows stay on an engine: they collect there, and give no batches."""
 
     n_features: int
@@ -337,16 +338,16 @@ class EngineSource:
     in_order = False  # where a row stands may depend on what is in it
     typed = True  # whether columns have types of their own
 
-    def collect(self, make: Callable[[], Any]) -> Any:
+    @abstractmethod
+    def collect(self, make: Callable[[], Statistic]) -> Statistic:
         """Return the sum over all partitions of what `make` makes, each updated with its rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mapped(self, function: Callable[[Any], Any], names: Sequence[str]) -> Any:
         """Return the engine's collection of what a function makes of blocks of rows: one column a name, not computed.
 
         Every row is taken by itself, in the order in which the engine has them.
         """
-        raise NotImplementedError
 
     def batches(self) -> Iterator[Any]:
         """Refuse: where a row's place depends on its values, a changed row could move others to new partners."""

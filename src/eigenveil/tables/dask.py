@@ -55,12 +55,6 @@ class DaskSource(EngineSource):
         What errors call the column of the privacy unit; then blocks hold whole privacy units, and their keys.
     """
 
-    one_hot: tuple[bool, ...]
-    n_categorical: int
-    truths: tuple[bool, ...]
-    typed: bool
-    by_unit: bool
-
     def __init__(
         self, meta: Any, declared: Declared, blocks: Callable[[], list[Any]], unit_name: str | None = None
     ) -> None:
@@ -208,7 +202,7 @@ class _Blocks:
 
 
 def _read_parquet(places: list[str], declared: Declared) -> Any:
-    del declared  # the file says the types
+    """Return the frame of Parquet files, which say the types of their columns themselves."""
     import dask.dataframe
 
     # With Arrow's types: pandas' own depend on whether a value is missing.

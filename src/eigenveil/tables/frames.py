@@ -54,7 +54,6 @@ class FrameReader(Reader):
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any]:
         """Return the narwhals types of the columns."""
-        del columns
         return self._types
 
     def read(self, columns: Sequence[Any], step: int) -> "Iterator[nw.DataFrame[Any]]":
@@ -130,12 +129,12 @@ class ColumnsReader(Reader):
     def __init__(self, columns: Mapping[str, NDArray[np.float64]]) -> None:
         self._columns = columns
         self.columns = list(columns)
-        self.n_rows_hint = len(columns[self.columns[0]])
+        self.n_rows_hint: int = len(columns[self.columns[0]])
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and of columns."""
-        return self.n_rows_hint or 0, len(self.columns)
+        """Number of rows and of columns, as of the array that it stands for."""
+        return self.n_rows_hint, len(self.columns)
 
     def types(self, columns: Sequence[Any]) -> Mapping[Any, Any]:
         """Return the narwhals types of the columns."""
@@ -146,7 +145,7 @@ class ColumnsReader(Reader):
     def read(self, columns: Sequence[Any], step: int) -> Iterator[NDArray[np.float64]]:
         """Yield blocks of rows."""
         rows = self._rows(columns)
-        for start in range(0, self.shape[0], step):
+        for start in range(0, self.n_rows_hint, step):
             yield np.asarray(rows[start : start + step])
 
     def column(self, column: Any) -> NDArray[np.float64]:

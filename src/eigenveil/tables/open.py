@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import EigenveilError, EngineError, InvalidDataError, InvalidParameterError, one_of, own_words
 from ..moments import RowBound
 from ..moments.second_moments import SecondMoments
-from .base import PARQUET, Columns, Engine, EngineSource, Source, choose_columns, tracked_batches, with_names
+from .base import PARQUET, Columns, Engine, EngineSource, Source, Statistic, choose_columns, tracked_batches, with_names
 from .dask import DASK
 from .encoder import Categories, Declared
 from .files import open_files, suffix_of
@@ -297,8 +297,8 @@ def is_source(data: Any) -> TypeGuard[Source]:
 
 @own_words
 def collect(
-    source: Source, make: Callable[[], Any], progress: bool | None = None, purpose: str = "reading rows"
-) -> Any:
+    source: Source, make: Callable[[], Statistic], progress: bool | None = None, purpose: str = "reading rows"
+) -> Statistic:
     """Return the statistic that `make` makes empty, with all rows of `source`.
 
     Parameters
@@ -361,5 +361,4 @@ def second_moments(
     """
     source = open_table(data, columns, privacy_unit=privacy_unit, memory=memory)
     make = partial(SecondMoments, bound, source.n_features, source.feature_names)
-    moments: SecondMoments = collect(source, make, progress)
-    return moments
+    return collect(source, make, progress)

@@ -26,8 +26,7 @@ from .schema import Column
 
 
 def read_parquet(places: list[str], declared: Declared) -> Any:
-    """Return the Spark data frame of Parquet files."""
-    del declared  # the file says the types
+    """Return the Spark data frame of Parquet files, which say the types of their columns themselves."""
     return spark_session().read.parquet(*places)
 
 
@@ -103,21 +102,6 @@ def no_warning_of_pandas() -> Iterator[None]:
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-def unit_partitions(frame: Any) -> int:
-    """Return in how many partitions privacy units are brought together: as many as the session asks for.
-
-    Where it asks for none, as many as the frame has, at least one for every core. Spark's own number, 200 for every
-    table, starts a Python worker for each.
-    """
-    session = frame.sparkSession
-    try:
-        asked_for = {*dict(session.sparkContext.getConf().getAll()), *dict(session.conf.getAll)}
-        from_data = max(int(frame.rdd.getNumPartitions()), int(session.sparkContext.defaultParallelism))
-    except AttributeError:  # Spark Connect shows neither
-        asked_for, from_data = {_SHUFFLE_PARTITIONS}, 1
-    return int(session.conf.get(_SHUFFLE_PARTITIONS)) if _SHUFFLE_PARTITIONS in asked_for else from_data
-
-
 def whole_units(batches: Iterable[tuple[Any, Any]], told: str, n_features: int) -> Iterator[Blocks]:
     """Yield the privacy units of one partition, which has all rows of each, from its Arrow batches and their rows."""
 
@@ -144,10 +128,6 @@ class SparkSource(EngineSource):
     ``v[1]``, ... are listed among the columns; it is never inferred from a row.
     """
 
-    by_unit: bool
-    one_hot: tuple[bool, ...]
-    truths: tuple[bool, ...]
-
     def __init__(self, frame: Any, declared: Declared) -> None:
         fields = list(frame.schema.fields)
         names = [field.name for field in fields]
@@ -170,7 +150,12 @@ class SparkSource(EngineSource):
                 one_hot += encoder.one_hot
                 truths += encoder.truths
                 continue
-            width = widths.get(name) or _declared_width(field)
+            width = int(widths.get(name) or field.metadata.get("ml_attr", {}).get("num_attrs") or 0)
+            if not width:
+                raise InvalidDataError(
+                    f"The length of the vectors in the Spark column {quoted(name)} is not declared; list its entries "
+                    "with columns=, as v[0], v[1] and so on."
+                )
             self._layout.append((f"c{position}", width))
             features += [f"{name}[{entry}]" for entry in range(width)]
             one_hot += [False] * width
@@ -195,7 +180,20 @@ class SparkSource(EngineSource):
 
     @cached_property
     def _unit_partitions(self) -> int:
-        return unit_partitions(self._frame)  # which may compute what Spark shuffles before
+        """In how many partitions privacy units are brought together: as many as the session asks for.
+
+        Where it asks for none, as many as the frame has, at least one for every core. Spark's own number, 200 for every
+        table, starts a Python worker for each.
+        """
+        session = self._frame.sparkSession
+        try:
+            asked_for = {*dict(session.sparkContext.getConf().getAll()), *dict(session.conf.getAll)}
+            # Which may compute what Spark shuffles before.
+            n_partitions = int(self._frame.rdd.getNumPartitions())
+            from_data = max(n_partitions, int(session.sparkContext.defaultParallelism))
+        except AttributeError:  # Spark Connect shows neither
+            asked_for, from_data = {_SHUFFLE_PARTITIONS}, 1
+        return int(session.conf.get(_SHUFFLE_PARTITIONS)) if _SHUFFLE_PARTITIONS in asked_for else from_data
 
     def collect(self, make: Callable[[], Accumulator]) -> Any:
         """Return the sum over all partitions of what `make` makes, computed by the executors."""
@@ -313,17 +311,6 @@ def _with_widths(declared: Declared, names: Sequence[str]) -> tuple[Declared, di
         widths[name] = place + 1
         chosen += [] if place else [name]
     return (replace(declared, columns=chosen), widths) if widths else (declared, widths)
-
-
-def _declared_width(field: Any) -> int:
-    """Return the length of the vectors of a column, by its metadata."""
-    width = field.metadata.get("ml_attr", {}).get("num_attrs")
-    if not width:
-        raise InvalidDataError(
-            f"The length of the vectors in the Spark column {quoted(field.name)} is not declared; list its "
-            "entries with columns=, as v[0], v[1] and so on."
-        )
-    return int(width)
 
 
 def _as_row(outcome: Any) -> Any:

@@ -20,6 +20,7 @@ import json
 import lzma
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -179,9 +180,9 @@ class TextFile(FileReader):
         if room >= 0:
             self._kept = version, kept
 
+    @abstractmethod
     def _parsed(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield some columns of all rows, block by block, as PyArrow tables or matrices."""
-        raise NotImplementedError
 
     def _pieces(self) -> Iterator[bytes]:
         return pieces(self.path, self.suffix, self.text_format.encoding)

@@ -210,6 +210,3 @@ class LocalMechanism(Mechanism):
     @abstractmethod
     def pull(self) -> float:
         """The largest Frobenius norm of what one accepted report adds to n times the estimate (bound 1)."""
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in PARAMETERS)})"

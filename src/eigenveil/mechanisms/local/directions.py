@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from ...accounting.calibration import exact, share_below
-from ...guarantee import Assumption
+from ...guarantee import Assumption, Guarantee
 from ...numerics import FloatArray, compiled_function
 from ...sampling.discrete import Coin, logistic_coin
 from .base import ByteArray, LocalMechanism
@@ -51,10 +51,10 @@ class DirectionMechanism(LocalMechanism):
         self.trace_epsilon: float = share_below(exact(self.epsilon) * share)
         self.direction_epsilon: float = share_below(exact(self.epsilon) * (1 - share))
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """Assumptions of the guarantee."""
-        return () if self.measures_trace else (_SCALED_ROWS,)
+    def guarantee(self) -> Guarantee:
+        """Return pure epsilon, exact: reports and coins have their probabilities to the last bit."""
+        assumptions = () if self.measures_trace else (_SCALED_ROWS,)
+        return Guarantee(self.epsilon, numerics=self.numerics, assumptions=assumptions)
 
     @cached_property
     def trace_coin(self) -> Coin:

@@ -16,7 +16,7 @@ from scipy import special
 
 from ...accounting.calibration import exact
 from ...errors import integer_between, positive_number
-from ...guarantee import Guarantee, Numerics
+from ...guarantee import Numerics
 from ...numerics import FloatArray, IntArray
 from ...sampling.caps import RoundedDirections, mass_below
 from ...sampling.certified import Interval, exp_interval
@@ -139,10 +139,6 @@ class DoubleCap(DirectionMechanism):
     def caps(self) -> CapMechanism:
         """The best caps for the direction's part of epsilon."""
         return CapMechanism.best(self.n_features, self.direction_epsilon)
-
-    def guarantee(self) -> Guarantee:
-        """Return pure epsilon, exact: a report is a real direction, rounded, and coins have their probabilities."""
-        return Guarantee(self.epsilon, numerics=self.numerics, assumptions=self.assumptions)
 
     def _respond(
         self, rows: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator

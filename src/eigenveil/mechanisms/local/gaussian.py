@@ -217,11 +217,6 @@ class PaperGaussian(UpperTriangleNoise):
         """The zCDP parameter of one report, 1/sigma^2, rounded up."""
         return decimal_above(1 / Fraction(self.sigma) ** 2)
 
-    @cached_property
-    def true_epsilon(self) -> float:
-        """The epsilon that the paper's noise does give, at the paper's delta."""
-        return self._epsilon(self.delta)
-
     def _epsilon(self, delta: float) -> float:
         """Return a proved epsilon at a delta above 0: by the curve of real noise where discrete noise is as good."""
         concentrated = zcdp_epsilon(self.rho, delta)
@@ -233,7 +228,7 @@ class PaperGaussian(UpperTriangleNoise):
 
     def guarantee(self) -> Guarantee:
         """Return the true guarantee; an assumption states the claim of the paper."""
-        claimed, true = (self.epsilon, self.delta), self.true_epsilon
+        claimed, true = (self.epsilon, self.delta), self._epsilon(self.delta)
         verdict = "which it does not give" if true > self.epsilon else "which holds and is not tight"
         assumption = Assumption(
             f"Wang and Xu (2019) state ({self.epsilon:g}, {self.delta:g}) for this noise, {verdict}: at that delta "

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from ...accounting.calibration import exact
-from ...guarantee import Guarantee, Numerics
+from ...guarantee import Numerics
 from ...numerics import FloatArray, IntArray, one_blas_thread
 from ...sampling.discrete import Coin, logistic_coin, rational_coin
 from .base import ByteArray
@@ -164,10 +164,6 @@ class OneBit(DirectionMechanism):
         for start in range(0, len(ids), step):
             block = slice(start, start + step)
             yield block, public_bases(ids[block], self.n_features, self.rank)
-
-    def guarantee(self) -> Guarantee:
-        """Return pure epsilon, exact: both bits leave through coins of exactly their probability."""
-        return Guarantee(self.epsilon, numerics=self.numerics, assumptions=self.assumptions)
 
     def _respond(
         self, rows: FloatArray, kept: NDArray[np.bool_], ids: ByteArray, generator: np.random.Generator
