@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.cli import app
-from eigenveil.display import INTERVAL, LEGEND
 from eigenveil.report import render_report
 from eigenveil.report.headline import fit_html
+from eigenveil.uncertainty import INTERVAL, LEGEND
 
 ROWS = np.random.default_rng(3).standard_normal((4_000, 4)) @ np.array(
     [[3.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0] * 4]

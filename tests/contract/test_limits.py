@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 from eigenveil import PrivatePCA, RowBound, load_release
 from eigenveil.cli import app
 from eigenveil.errors import NoiseWarning
-from eigenveil.limits import ANY, CORRELATION, SHARE, SIZE
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request, SparseRequest
 from eigenveil.report import render_report
 from eigenveil.report.estimates import read_estimates
 from eigenveil.report.headline import fit_html
+from eigenveil.uncertainty import ANY, CORRELATION, SHARE, SIZE
 from made_releases import drawn, table
 
 CENTRED = RowBound(8.0, constant=8.0)

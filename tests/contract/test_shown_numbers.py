@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
 from eigenveil import PrivateCovariance, PrivatePCA, RowBound, SecondMoments, release
-from eigenveil.display import with_error
 from eigenveil.errors import NoiseWarning
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.releases.compare import compare
+from eigenveil.uncertainty import with_error
 from made_releases import drawn, quietly
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # noise is what this is about

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivatePCA, RowBound, load_release
 from eigenveil.cli import app
-from eigenveil.display import NOT_ABOVE_NOISE, angle_in_words
 from eigenveil.errors import NoiseWarning
 from eigenveil.releases.origin import ComponentsRequest
 from eigenveil.report import render_report
 from eigenveil.report.estimates import read_estimates
 from eigenveil.report.headline import fit_html
+from eigenveil.uncertainty import NOT_ABOVE_NOISE, angle_in_words
 from made_releases import drawn
 
 # Mechanisms with noise of a known distribution, from noise alone to hardly any; of covariances and of correlations.

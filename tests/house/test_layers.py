@@ -16,12 +16,11 @@ import eigenveil
 PACKAGE = Path(eigenveil.__file__).parent
 RECORDS = {"tables.schema", "moments.row_rule"}
 PRIVATE = {"tables", "moments", "gate", "estimators", "cli"}
-BASE = {"__version__", "display", "errors", "files", "guarantee", "lazily", "limits", "numerics"}
+BASE = {"__version__", "errors", "files", "guarantee", "notebook", "lazily", "numerics", "uncertainty"}
 DRAWS = BASE | {"accounting", "mechanisms", "sampling"}
 # What each part of the package imports by itself, besides its own modules.
 ALLOWED = {
-    **{part: set() for part in ("errors", "limits", "numerics")},
-    "display": {"limits"},
+    **{part: set() for part in ("errors", "notebook", "numerics", "uncertainty")},
     **{part: {"errors"} for part in ("files", "guarantee", "metrics")},
     **dict.fromkeys(("accounting", "postprocess", "sampling", *RECORDS), BASE),
     "mechanisms": BASE | {"accounting", "sampling"},

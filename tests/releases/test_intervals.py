@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, Release, RowBound
-from eigenveil.display import LEGEND
 from eigenveil.errors import InvalidParameterError
 from eigenveil.mechanisms import MECHANISMS
 from eigenveil.postprocess.components import Rest, loading_errors
 from eigenveil.postprocess.entries import correlation_intervals, covariance_intervals, plain_error, sampling_variances
+from eigenveil.uncertainty import LEGEND
 from helpers import residual_covariance
 from made_releases import drawn, with_origin
 

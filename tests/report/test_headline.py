@@ -11,9 +11,7 @@ from typer.testing import CliRunner
 
 from eigenveil import PrivacyLedger, PrivateCovariance, PrivatePCA, Release, RowBound, Schema, score_map
 from eigenveil.cli import app
-from eigenveil.display import for_readers, with_error
 from eigenveil.errors import InvalidParameterError
-from eigenveil.limits import CORRELATION, SIZE
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, Request
 from eigenveil.releases.summary import by_name
 from eigenveil.report import render_report, write_report
@@ -22,6 +20,7 @@ from eigenveil.report.estimates import Estimate, read_estimates
 from eigenveil.report.headline import headline, noise_banner
 from eigenveil.report.page import QUESTIONS
 from eigenveil.tables.schema import Column
+from eigenveil.uncertainty import CORRELATION, SIZE, for_readers, with_error
 from helpers import refused
 from made_releases import NAMES, by_hand, directions_by_hand, drawn, local_release, quietly, table
 from report.test_page import swamped

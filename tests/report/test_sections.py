@@ -5,15 +5,14 @@ import pytest
 
 import eigenveil
 from eigenveil import Guarantee, Release, RowBound
-from eigenveil.display import LEGEND, NOT_ABOVE_NOISE, for_readers, with_error
 from eigenveil.errors import InvalidDataError
 from eigenveil.guarantee import Adjacency, Numerics
-from eigenveil.limits import CORRELATION, SIZE
 from eigenveil.mechanisms import MECHANISMS, AdditiveMechanism
 from eigenveil.releases.origin import ComponentsRequest, RegressionRequest, SparseRequest
 from eigenveil.report import render_report
 from eigenveil.report.estimates import SHOWN_FEATURES, Estimates, read_estimates
 from eigenveil.report.html import fixed, number
+from eigenveil.uncertainty import CORRELATION, LEGEND, NOT_ABOVE_NOISE, SIZE, for_readers, with_error
 from helpers import refused
 from made_releases import drawn, local_release, quietly, with_origin
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..display import marked, with_error
-from ..limits import CORRELATION
+from ..uncertainty import CORRELATION, marked, with_error
 from .ledger import guarantee_fields
 from .messages import facts_table, new_table, output_console, print_json, print_table, printed_warnings
 from .options import AsJson, Epsilon, Force, Quiet, check_output, whole_file

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..display import tracked
 from ..errors import (
     CapacityError,
     EigenveilError,
@@ -35,6 +34,7 @@ from ..errors import (
 )
 from ..guarantee import Adjacency, Guarantee, Numerics
 from ..mechanisms import MECHANISMS, CentralMechanism
+from ..notebook import tracked
 from ..numerics import FloatArray, one_blas_thread
 from ..postprocess.noise_spectrum import ABOVE_NOISE
 from ..releases.origin import Request

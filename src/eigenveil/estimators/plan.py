@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from .. import gate
 from ..accounting.calibration import decimal_below, exact
 from ..accounting.composition import compose
-from ..display import notebook_table
 from ..errors import InvalidDataError, InvalidParameterError, budget_delta, budget_epsilon, integer_between, one_of
 from ..guarantee import Adjacency, Guarantee, Unit
 from ..mechanisms import MECHANISMS, CentralMechanism, choose_mechanism, mechanism_with
@@ -24,6 +23,7 @@ from ..mechanisms.gaussian import Gaussian
 from ..moments.counts import NORM_GRID
 from ..moments.numpy_kernels import SIZES
 from ..moments.row_rule import RowRule
+from ..notebook import notebook_table
 from ..releases.matrix import FOR_UNITS
 from .parameters import AUTO, Features, FitParameters, Needs
 from .preparation import (

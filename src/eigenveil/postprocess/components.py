@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, stdtrit
 
-from ..limits import SIZE
 from ..numerics import FloatArray
+from ..uncertainty import SIZE
 from .entries import MatrixError
 from .intervals import holding
 from .noise_spectrum import SIMULATION_SEED, NoiseDraws, edge_quantile

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..errors import InvalidParameterError
-from ..limits import Limits
 from ..numerics import FloatArray
+from ..uncertainty import Limits
 
 # The order statistic is one of so many beyond the level, for matrices up to this width and for wider ones.
 _BEYOND, _BEYOND_WIDE, _WIDE = 20, 10, 300

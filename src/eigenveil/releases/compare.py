@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..accounting.composition import compose
-from ..display import notebook_table, with_error
 from ..errors import InvalidParameterError
 from ..guarantee import Guarantee
-from ..limits import ANGLE
+from ..notebook import notebook_table
+from ..uncertainty import ANGLE, with_error
 
 if TYPE_CHECKING:
     from .record import Release

@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ..display import INTERVAL, LEGEND
 from ..errors import InvalidParameterError, one_of
-from ..limits import ANY, CORRELATION
 from ..mechanisms.additive import AdditiveMechanism
 from ..numerics import FloatArray
 from ..postprocess.entries import (
@@ -33,6 +31,7 @@ from ..postprocess.entries import (
 )
 from ..postprocess.intervals import adjusted_p_values, critical_value, holding, sampling_error, sampling_root
 from ..postprocess.noise_spectrum import SIMULATION_SEED
+from ..uncertainty import ANY, CORRELATION, INTERVAL, LEGEND
 from .matrix import MatrixView
 
 KINDS = ("data", "population")

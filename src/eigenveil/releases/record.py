@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import notebook_table
 from ..errors import InvalidParameterError, ReleaseFileError, integer_between
 from ..files import given_path, whole_file
 from ..guarantee import Guarantee
 from ..mechanisms.base import Mechanism
+from ..notebook import notebook_table
 from ..numerics import FloatArray, IntArray
 from . import export, multivariate, synthetic
 from .compare import Comparison, compare

@@ -19,13 +19,13 @@ from ..errors import (
     quoted,
     warn_caller,
 )
-from ..limits import ANY, SHARE
 from ..numerics import FloatArray
 from ..postprocess.entries import block_of
 from ..postprocess.intervals import holding
 from ..postprocess.least_squares import Estimate, LeastSquares
 from ..postprocess.regression import RidgeFit, ridge_from_covariance, shrunk_mean
 from ..postprocess.spectrum import threads_for
+from ..uncertainty import ANY, SHARE
 from .intervals import LEVEL
 from .origin import RegressionRequest
 

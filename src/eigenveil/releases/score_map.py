@@ -12,11 +12,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import notebook_table
 from ..errors import InvalidParameterError, ReleaseFileError
 from ..files import given_path, whole_file
 from ..guarantee import Guarantee
 from ..mechanisms.choices import CountMechanism
+from ..notebook import notebook_table
 from ..numerics import FloatArray
 from .file import MAX_BYTES, archive_bytes, arrays_of, read_archive
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning, features_in_words, listed, warn_caller
-from ..limits import CORRELATION
 from ..mechanisms.base import orthonormal
 from ..numerics import FloatArray
 from ..postprocess.components import (
@@ -45,6 +44,7 @@ from ..postprocess.noise_spectrum import (
     simulated_edges,
 )
 from ..postprocess.spectrum import spectrum_beyond, threads_for
+from ..uncertainty import CORRELATION
 from .intervals import LEVEL, IntervalView
 from .matrix import MatrixView, real_rows
 from .origin import ComponentsRequest, SparseRequest

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..display import MAY_BE_NOISE, for_readers, holds_zero, notebook_grid, notebook_table, printable
 from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning, integer_between, one_of
+from ..notebook import notebook_grid, notebook_table, printable
 from ..numerics import FloatArray
+from ..uncertainty import MAY_BE_NOISE, for_readers, holds_zero
 from .origin import ComponentsRequest, RegressionRequest, SparseRequest
 from .regression import Regression
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..display import NOT_ABOVE_NOISE, half_width, holds_zero
-from ..limits import SIZE
 from ..releases.score_map import ScoreMap
+from ..uncertainty import NOT_ABOVE_NOISE, SIZE, half_width, holds_zero
 from .estimates import SHOWN_EIGENVALUES, Estimates
 from .html import Html, element, fixed, number, power_of_ten, table
 

@@ -7,14 +7,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import INTERVAL, LEGEND, angle_in_words, around, for_readers, holds_zero, with_error
 from ..errors import InvalidDataError, InvalidParameterError, NoiseWarning
-from ..limits import ANY, CORRELATION, Limits
 from ..numerics import FloatArray
 from ..releases.origin import RegressionRequest, Request, SparseRequest
 from ..releases.record import Release
 from ..releases.regression import Regression
 from ..releases.summary import noted, shown_names
+from ..uncertainty import (
+    ANY,
+    CORRELATION,
+    INTERVAL,
+    LEGEND,
+    Limits,
+    angle_in_words,
+    around,
+    for_readers,
+    holds_zero,
+    with_error,
+)
 
 SHOWN_EIGENVALUES = 15
 SHOWN_COMPONENTS = 6

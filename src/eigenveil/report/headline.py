@@ -4,11 +4,11 @@ import warnings
 
 import numpy as np
 
-from ..display import NOT_ABOVE_NOISE, for_readers, holds_zero, marked, notebook_grid, notebook_table, with_error
 from ..errors import NoiseWarning
-from ..limits import CORRELATION, SHARE, SIZE
+from ..notebook import notebook_grid, notebook_table
 from ..releases.record import Release
 from ..releases.regression import Regression
+from ..uncertainty import CORRELATION, NOT_ABOVE_NOISE, SHARE, SIZE, for_readers, holds_zero, marked, with_error
 from .estimates import Estimate, Estimates, read_estimates
 from .html import Html, element
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from .. import __version__
 from ..accounting.ledger import DATABASE, PrivacyLedger
-from ..display import printable
 from ..errors import InvalidParameterError, ReleaseFileError
 from ..files import given_path, whole_file
 from ..guarantee import Adjacency, Guarantee, Unit, chance, odds_factor
+from ..notebook import printable
 from ..numerics import FloatArray
 from ..releases.file import MAX_BYTES
 from ..releases.record import Release, load_release

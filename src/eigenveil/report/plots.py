@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import NOT_ABOVE_NOISE, half_width, tracked
 from ..errors import InvalidDataError, InvalidParameterError, integer_between
-from ..limits import CORRELATION
 from ..mechanisms.table import MECHANISMS
+from ..notebook import tracked
 from ..numerics import FloatArray
 from ..releases.record import Release
 from ..releases.score_map import ScoreMap
+from ..uncertainty import CORRELATION, NOT_ABOVE_NOISE, half_width
 from .estimates import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_FEATURES, Estimates, read_estimates
 
 if TYPE_CHECKING:

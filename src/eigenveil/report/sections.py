@@ -4,11 +4,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..display import NOT_ABOVE_NOISE, NOT_DETERMINED, around, for_readers, holds_zero, marked, printable, with_error
-from ..limits import CORRELATION, SHARE, SIZE
+from ..notebook import printable
 from ..releases.record import Release
 from ..releases.regression import Regression
 from ..releases.score_map import ScoreMap
+from ..uncertainty import (
+    CORRELATION,
+    NOT_ABOVE_NOISE,
+    NOT_DETERMINED,
+    SHARE,
+    SIZE,
+    around,
+    for_readers,
+    holds_zero,
+    marked,
+    with_error,
+)
 from . import charts
 from .charts import NAMED_FEATURES, Strip, biplot, score_panel, strip_table
 from .estimates import SHOWN_COMPONENTS, SHOWN_EIGENVALUES, SHOWN_LOADINGS, Estimates
