@@ -106,7 +106,6 @@ UNREACHED: dict[str, str] = {
     "tables.schema.Schema.without": ODD_TABLE,
     "tables.text.TextFile.__getstate__": "a table that is sent to another process keeps none of its parsed rows",
     "tables.text.CsvFile._numbers": "the CSV reader without PyArrow, which `eigenveil demo` needs in a small install",
-    "tables.base.units_in": "counts of a progress bar, which needs a terminal",
     "cli.ledger.ask": "the question before a spend, which needs a terminal",
     "cli.tables._fields": "the JSON of `eigenveil schema`",
     "report.plots.new_figure.NotebookFigure._repr_png_": "asked for by a notebook",
