@@ -5,16 +5,9 @@ import sys
 import eigenveil
 from eigenveil import numerics
 from eigenveil.mechanisms.local import directions
-from eigenveil.moments import column_counts, kernels, unit_kernels
-from eigenveil.tables import identifiers
+from eigenveil.moments import kernels
 
-if None in (
-    kernels._compiled(),
-    column_counts._compiled(),
-    unit_kernels.compiled(),
-    identifiers._compiled_digests(),
-    directions._compiled_bases(),
-):
+if None in (kernels.compiled(), directions._compiled_bases()):
     sys.exit(
         f"{eigenveil.__file__}: the compiled passes are missing, made of other C files, or do not agree with NumPy."
     )

@@ -54,13 +54,7 @@ BROKEN_PIPE = "nobody reads it any more"
 
 
 class _Lasting(io.RawIOBase):
-    """A file under a stream: from the first write that fails on, nothing more is written.
-
-    Attributes
-    ----------
-    failure : str or None
-        Why it failed, in words.
-    """
+    """A file under a stream: from the first write that fails on, whose reason it keeps, nothing more is written."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw

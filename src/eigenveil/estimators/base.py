@@ -416,10 +416,7 @@ class PrivateEstimator(ReleaseEstimator):
         return Needs(type(self).__name__)
 
     def _request(self, n_features: int, feature_names: tuple[str, ...] | None, n_targets: int | None = None) -> Request:
-        """Return the request; raise if it is invalid.
-
-        `feature_names` is None for a plan, `n_targets` the number of columns of `y` where it is a table.
-        """
+        """Return the request; raise if it is invalid. `n_targets` is the number of columns of a `y` that is a table."""
         return Request(correlation=bool(self.standardize))
 
     def plan(self, n_features: int | Source, n_rows: int | None = None) -> Plan:

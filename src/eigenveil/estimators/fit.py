@@ -326,10 +326,8 @@ class Fit:
     def _without_mean(self, budget: Budget, preparation: RowPreparation, sums: SumsByNorm) -> RowPreparation:
         """Return the preparation whose rows are without a private mean, and bounded anew: in one round or several.
 
-        A round finds a bound, unless the first has a private one, and the mean under it: both come of one reading. The
-        next, of rows that are much shorter where the mean was large, finds what its noise has left. A round that moves
-        the rows by little is the last, and its bound stays; so is the second, unless its rows are far shorter than the
-        first's. What was kept for more is left to the matrix.
+        A round that moves the rows by little is the last, and its bound stays; so is the second, unless its rows are
+        far shorter than the first's. What was kept for more is left to the matrix.
         """
         left = 0.0
         for at, name in enumerate(MEANS):

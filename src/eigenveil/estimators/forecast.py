@@ -348,10 +348,7 @@ class Forecasts:
     def _forecast(
         self, name: str, n_rows: int, epsilon: float, *, read: int = 1, much: float = math.inf, few: bool = False
     ) -> Forecast:
-        """Return the forecast of one mechanism, with the report of the first `read` fits.
-
-        From a third of the fits where few will do, or where all of these lose more than `much`.
-        """
+        """Return the forecast of one mechanism, with the report of the first `read` fits."""
         options = {**(self._parameters.mechanism_options or {}), "accept_inexact": True}  # is noted in the forecast
         delta = _delta_for(name, self._parameters.delta)
         by = replace(self._parameters, mechanism=name, epsilon=epsilon, delta=delta, mechanism_options=options)
@@ -416,10 +413,7 @@ class Forecasts:
         return self._found[question]
 
     def _outcomes(self, parameters: FitParameters, n_rows: int, read: int, much: float, few: bool) -> list[_Outcome]:
-        """Return fits of one mechanism, the first `read` of them with what they report.
-
-        Of fits that lose more than `much` only the number of components above the noise is read.
-        """
+        """Return fits of one mechanism, with the reports of the first `read` of those that lose at most `much`."""
         # What ranges are does not matter, only how long rows are beside them.
         ranges = (-1.0, 1.0) if _has_ranges(self._parameters) else None
         plan = self._plan(replace(parameters, schema=None, bounds=ranges, privacy_unit=None), n_rows)
@@ -459,11 +453,7 @@ class Forecasts:
         return outcomes
 
     def _made_up(self, n_rows: int) -> list[tuple[FloatArray, FloatArray, np.random.Generator]]:
-        """Return tables of so many rows, the same for all mechanisms.
-
-        Each has Gaussian rows of the spectrum, turned at random or so that all features have the same variance; the
-        matrix whose directions a fit looks for; and the generator that goes on after them.
-        """
+        """Return made-up tables for all mechanisms: Gaussian rows, their matrix, and the generator after them."""
         if n_rows in self._tables:
             return self._tables[n_rows]
         values, d, standardize = np.array(self.spectrum), self.n_features, self._parameters.standardize

@@ -572,10 +572,7 @@ def _gaussian_routes(
     preparation: RowPreparation,
     ranges: Fraction = Fraction(0),
 ) -> Routes:
-    """Return the routes on which private choices take shares of mu^2; none where the mechanism is not Gaussian.
-
-    All of the fit is then one Gaussian budget, whose parts add up in squares.
-    """
+    """Return the routes on which private choices take shares of mu^2; none where the mechanism is not Gaussian."""
     found = _divided(parameters, needs, features, preparation, decimal_below(exact(budget_epsilon(parameters.epsilon))))
     gaussian = [one for one in found if _in_mu(one[1])] if _in_mu(found[-1][1]) else []
     rule, assumptions = preparation.bound.rule, features.assumptions

@@ -399,10 +399,7 @@ def prepared_about_medians(parameters: FitParameters, needs: Needs, features: Fe
 def _bounds_of(
     parameters: FitParameters, features: Features, statistic: str
 ) -> tuple[float | None, Any, Sequence[float] | None]:
-    """Return norm_bound, bounds and sizes of all features, from what was given by name or by a schema.
-
-    Sizes are what features without bounds are divided by.
-    """
+    """Return norm_bound, bounds and sizes of all features, from what was given by name or by a schema."""
     schema, norm, bounds = features.schema, parameters.norm_bound, parameters.bounds
     if schema is not None:
         if bounds is not None:

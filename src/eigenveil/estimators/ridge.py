@@ -267,10 +267,7 @@ def _position(target: Any, n_features: int, feature_names: tuple[str, ...] | Non
 
 
 def _with_target(X: Any, y: Any) -> tuple[Any, int | None]:
-    """Return the rows [x, y], and the number of targets where y is a table of them.
-
-    The rows are columns with names where X is a frame with names, so that bounds may name them.
-    """
+    """Return the rows [x, y], with names where X is a frame, and the number of targets where y is a table of them."""
     rows, targets = checked_pair(X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=0)
     n_targets = targets.shape[1] if targets.ndim == 2 else None
     targets = targets.reshape(len(targets), -1) if len(targets) else targets.reshape(0, n_targets or 1)

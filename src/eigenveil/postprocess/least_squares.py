@@ -237,10 +237,7 @@ class LeastSquares:
         return np.append(-self.coef, 1.0)
 
     def _score_variances(self, weights: FloatArray | None = None) -> FloatArray:
-        """Return the variances of the noise of the score along sums of the directions in use; or along each of them.
-
-        Its covariance is fG + BSB', and what is extra on the diagonal; and V'GV = 1.
-        """
+        """Return the variances of the noise of the score along sums of the directions in use; or along each of them."""
         p, towards, vectors = self.n_features, self._towards, self._used.T
         factor, columns, covariance = self.error.residual_terms(towards)
         along, extra = vectors @ columns[:p], self.error.extra[:p] * towards[:p] ** 2

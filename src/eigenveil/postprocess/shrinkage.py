@@ -248,10 +248,7 @@ def _kept_total(values: FloatArray, keep_trace: bool) -> float | None:
 
 
 def _nonnegative(values: FloatArray, total: float | None) -> FloatArray:
-    """Return the nearest nonnegative numbers to sorted ones, of this sum where one is given.
-
-    With a sum they are max(value - level, 0) for one level, and the first so many of them are above 0.
-    """
+    """Return the nearest nonnegative numbers to sorted ones, of this sum where one is given: max(value - level, 0)."""
     if total is None:
         return np.maximum(values, 0.0)
     levels = (np.cumsum(values) - total) / np.arange(1, values.size + 1)

@@ -207,10 +207,7 @@ class SpectrumView:
         return replace(noise, own=own, drift=self._drift(leading))
 
     def _drift(self, rows: FloatArray | None) -> FloatArray:
-        """Return the means of u'Nu for some directions: noise squared, of a mean that is subtracted, has one.
-
-        Without any, for the features, each by itself.
-        """
+        """Return the means of u'Nu for some directions: noise squared, of a mean that is subtracted, has one."""
         matrix, facts = self.matrix, self.matrix.noise_facts
         if facts is None or not self.origin.centred or matrix.of_correlation:
             return np.zeros(matrix.n_features if rows is None else len(rows))

@@ -227,17 +227,7 @@ class Summary:
 
 
 def _text(value: Value, kind: str, places: int | None = None) -> str:
-    """Return a value for readers; numbers with so many decimals, or with four digits.
-
-    Examples
-    --------
-    >>> _text(0.123456, "number"), _text(math.inf, "number"), _text(math.nan, "number"), _text(None, "number")
-    ('0.1235', '∞', 'unknown', '')
-    >>> _text((-math.inf, 12345.6), "interval"), _text((0.1, 0.25), "shares"), _text(0.123, "share")
-    ('[-∞, 12,346]', '[10.0, 25.0] %', '12.3 %')
-    >>> _text(0.123456, "number", 2), _text(0.0123456, "error"), _text(1e-9, "p"), _text(12.3456, "angle")
-    ('0.12', '0.012', '<0.0001', '12.3°')
-    """
+    """Return a value for readers; numbers with so many decimals, or with four digits."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, bool):
@@ -307,13 +297,7 @@ _LATEX = {
 
 
 def _latex_text(text: str) -> str:
-    r"""Return a text with everything escaped that LaTeX would obey.
-
-    Examples
-    --------
-    >>> print(_latex_text("50 % of a_b & $x"))
-    50 \% of a\_b \& \$x
-    """
+    """Return a text with everything escaped that LaTeX would obey."""
     return "".join(_LATEX.get(sign, sign) for sign in text)
 
 

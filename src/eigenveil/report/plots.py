@@ -269,10 +269,7 @@ def score_map(cloud: ScoreMap) -> "Figure":
 
 
 def _heat_map(axes: "Axes", values: FloatArray, faded: NDArray[np.bool_], reach: float, names: list[str]) -> Any:
-    """Draw a matrix as colours; entries that may be 0 are hatched.
-
-    Colours of both signs are equally dark, so numbers, or minus signs in large matrices, show the sign in a grey print.
-    """
+    """Draw a matrix as colours; entries that may be 0 are hatched, and signs are written for a grey print."""
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Patch, Rectangle
 

@@ -86,10 +86,7 @@ class FrameReader(Reader):
         return self._picked[1]
 
     def _columns_at_once(self, names: Sequence[Any]) -> list[NDArray[Any]] | None:
-        """Return columns of numbers that narwhals need not look up one by one, or None.
-
-        These are numbers of Polars, and columns of pandas that lie in one array.
-        """
+        """Return the columns of Polars, or of one array under pandas, without narwhals around each; None for others."""
         native: Any = self._frame.to_native()
         if self._frame.implementation.is_polars():
             plain = all(is_plain_number(self._types[name]) for name in names)

@@ -89,13 +89,7 @@ def guessed_types(data: Any, columns: Columns, text_format: TextFormat) -> dict[
 
 
 def _has_years(names: list[str]) -> bool:
-    """Tell whether the numbers in a first line are years, one after the other, as names of columns are.
-
-    Examples
-    --------
-    >>> _has_years(["country", "1960", "1961", "1962"]), _has_years(["Peru", "1960", "1961", "1962", "34"])
-    (True, False)
-    """
+    """Tell whether the numbers in a first line are years, one after the other, as names of columns are."""
     found = [name.strip() for name in names if isinstance(_value(name, "."), float)]
     if len(found) < _A_RUN or not all(word.isdecimal() and len(word) == len("1960") for word in found):
         return False

@@ -227,7 +227,14 @@ def _text(value: Any) -> str | None:
         digits = str(int(value))
         return digits if len(digits) < _UUID_DIGITS else _one_spelling(digits)
     if isinstance(value, Real | Decimal):
-        return _number_text(value)
+        if math.isnan(value):
+            return None
+        if not math.isfinite(value) or value != math.floor(value):
+            raise _UnfitError
+        narrow = np.finfo(value.dtype).nmant + 1 if isinstance(value, np.floating) else 53
+        if isinstance(value, float | np.floating) and abs(value) >= min(2**narrow, _WHOLE_FLOATS):
+            raise _UnfitError
+        return _text(math.floor(value))
     if isinstance(value, bytes | bytearray | memoryview):
         return _text_of_bytes(bytes(value))
     if isinstance(value, UUID):
@@ -268,17 +275,6 @@ def _one_spelling(text: str) -> str:
     if len(text) >= _UUID_DIGITS and _UUID_TEXT.fullmatch(text):
         return str(UUID(text))
     return "0" if text == "-0" else text
-
-
-def _number_text(value: Any) -> str | None:
-    if math.isnan(value):
-        return None
-    if not math.isfinite(value) or value != math.floor(value):
-        raise _UnfitError
-    narrow = np.finfo(value.dtype).nmant + 1 if isinstance(value, np.floating) else 53
-    if isinstance(value, float | np.floating) and abs(value) >= min(2**narrow, _WHOLE_FLOATS):
-        raise _UnfitError
-    return _text(int(value))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

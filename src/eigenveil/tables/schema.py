@@ -739,10 +739,7 @@ class Schema:
 
 
 def _drafted(name: str, kind: Any) -> Column:
-    """Return a column that can be read as it is, with a rule for missing values whether there are any or not.
-
-    Text and identifiers are left out: which categories can occur is yet to be declared, and by whom.
-    """
+    """Return the draft of a column with a rule for missing values; text and identifiers are left out."""
     if not identifies(name):
         if kind is None or kind.is_numeric():
             return Column(name, missing=MIDDLE)

@@ -180,11 +180,7 @@ class SparkSource(EngineSource):
 
     @cached_property
     def _unit_partitions(self) -> int:
-        """In how many partitions privacy units are brought together: as many as the session asks for.
-
-        Where it asks for none, as many as the frame has, at least one for every core. Spark's own number, 200 for every
-        table, starts a Python worker for each.
-        """
+        """Return the number of partitions of privacy units: the session's, or the frame's and at least one a core."""
         session = self._frame.sparkSession
         try:
             asked_for = {*dict(session.sparkContext.getConf().getAll()), *dict(session.conf.getAll)}

@@ -487,11 +487,7 @@ def _as_number(value: Any) -> float | None:
 
 
 def _as_text(value: Any) -> str | None:
-    """Return a value as text, and one text for 1 and 1.0.
-
-    >>> [_as_text(value) for value in ("F", True, 1, 1.0, 0.5, None)]
-    ['F', 'true', '1', '1', '0.5', None]
-    """
+    """Return a value as text, and one text for 1 and 1.0."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -95,10 +95,7 @@ class DirectionMechanism(LocalMechanism):
     def _log_mixture(
         self, row: FloatArray, kept: FloatArray, dropped: FloatArray, bits: NDArray[Any] | None
     ) -> FloatArray:
-        """Return the log of the mixture over the coin that keeps the direction or drops it.
-
-        `kept` and `dropped` are the densities of reports in the two cases; `bits` reports the coin noisily.
-        """
+        """Return the log of the mixture over the coin that keeps the direction or drops it."""
         squared = float(row @ row) / 4.0**self.row_bits
         if bits is None:
             return np.log(kept if squared > 0 else dropped)
