@@ -5,7 +5,6 @@ import io
 import os
 import zlib
 
-import dask.dataframe
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -86,10 +85,10 @@ def kept_in(place: str, reports: list[bytes], folder):
             return pl.DataFrame({"report": reports})
         case "arrow":
             return pa.table({"report": text})
-        case "dask":
-            return dask.dataframe.from_pandas(pd.DataFrame({"report": text}), npartitions=3)
-        case "dask column":
-            return dask.dataframe.from_pandas(pd.DataFrame({"report": text}), npartitions=3)["report"]
+        case "dask" | "dask column":
+            dataframe = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
+            frame = dataframe.from_pandas(pd.DataFrame({"report": text}), npartitions=3)
+            return frame if place == "dask" else frame["report"]
         case "generator":
             return iter(reports)
 
