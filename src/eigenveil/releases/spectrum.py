@@ -38,6 +38,7 @@ from ..postprocess.intervals import critical_value, sampling_error, sampling_roo
 from ..postprocess.noise_spectrum import (
     NoiseTest,
     above_edges,
+    edge_quantile,
     edges_from_few_draws,
     isotropic_edges,
     levered_edges,
@@ -64,6 +65,8 @@ _FEATURE_SDS = 2.0
 _A_FEW = 20
 # Up to this width noise that is not alike in every basis is drawn by its own distribution, often enough for a quantile.
 _SIMULATED, _MANY_DRAWS = 30, 99
+# The closed edge of a block of noise is up to 1 + this/size times too far, and hardly any noise passes this level.
+_TOO_FAR, _UNNOTICED = 1.3, 0.001
 # Closed edges about a mean have this level where noise is up to so many times as large in one direction as in all
 # others. With more, and with few draws, the level 0.01 is used for a stated 0.05; by experiment:
 # tests/postprocess/test_above_noise.py.
@@ -476,6 +479,40 @@ class SpectrumView:
         values, rows = matrix.eigensystem
         return above_edges(values[:most], (without_signal + edge for edge in edges(rows)))
 
+    def _count_of(self, values: FloatArray) -> int:
+        """Return how many of the first eigenvalues are above the noise: bounds on the edges nearly always tell."""
+        for k, value in enumerate(values.tolist()):
+            least, farthest = self._edge_bounds(k, float(values[0]))
+            if value <= least:
+                return k
+            if value <= farthest:
+                found = self._tested(len(values))
+                return len(values) if found is None else found.count
+        return len(values)
+
+    def _edge_bounds(self, k: int, largest: float) -> tuple[float, float]:
+        """Return bounds below and above the edge that is simulated beside k components; infinite where none is known.
+
+        On any directions, the largest eigenvalue of BNB' is that of as large a block of N, times a number between the
+        least and the largest eigenvalue of BB'. The error of correlations is E less (LR + RL)/2, L the diagonal of E.
+        """
+        matrix, facts = self.matrix, self.matrix.noise_facts
+        left = matrix.n_features - len(self.origin.without_range) - k
+        if facts is None or left < 1 or matrix.inverse_map is not None:
+            return -np.inf, np.inf
+        unit, excess = math.sqrt(facts.off_variance) * matrix.noise_unit, facts.excess * left / facts.n_features
+        if matrix.of_correlation:
+            if matrix.of_signs:
+                most = float(matrix.signs.noise_ratio[~np.eye(matrix.n_features, dtype=bool)].max(initial=0.0))
+            else:
+                stretch = 1 + float(matrix.lever @ matrix.lever)
+                most = (1 + largest) * stretch / float(np.min(matrix.standardized.sizes)) ** 2
+            return -np.inf, 1 + unit * most * edge_quantile(left, 1.0, excess, _UNNOTICED)
+        if not matrix.noise_is_mapped:
+            return -np.inf, np.inf
+        edge = unit * edge_quantile(left, 1.0, excess)
+        return edge * float(matrix.noise_sizes[0]) / (1 + _TOO_FAR / left), edge * float(matrix.noise_sizes[-1])
+
     @cached_property
     def _noise_edges(self) -> Callable[[FloatArray], Iterable[float]] | None:
         """Function from leading eigenvectors to the edges of the noise beside none, one, two, ... of them."""
@@ -552,10 +589,9 @@ class SpectrumView:
         chosen = isinstance(request, ComponentsRequest) and isinstance(request.n_components, int)
         # Who asks for all gets some that are noise, and correlations near 1 are what features have by themselves.
         needed = 1 if matrix.of_correlation or not chosen else len(values)
-        found = self._tested(needed) if matrix.has_known_noise else None
-        if found is None or found.count >= needed:
+        count = self._count_of(values[:needed]) if matrix.has_known_noise else needed
+        if count >= needed:
             return
-        count = found.count
         if count == 0:
             what = "No component is distinguishable from noise."
         else:
