@@ -102,6 +102,14 @@ _ENTRIES, _DRAWS = 20_000, 1_000
 _SEED = 20160711
 
 
+def sorted_quantile(values: FloatArray, level: float) -> float:
+    """Return the quantile of ascending numbers that `numpy.quantile` returns after a sort of its own."""
+    place = level * (values.size - 1)
+    below = min(int(place), values.size - 2) if values.size > 1 else 0
+    low, high = float(values[below]), float(values[min(below + 1, values.size - 1)])
+    return low + (high - low) * (place - below)
+
+
 def tail_probability(simulated: FloatArray, sizes: FloatArray) -> FloatArray:
     """Return the probabilities that noise is at least of these sizes, from ascending simulated sizes.
 
@@ -216,7 +224,7 @@ class AdditiveMechanism(CentralMechanism):
     def noise_quantiles(self, level: float) -> tuple[float, float]:
         """Return quantiles of the size of noise in standard deviations: beside the diagonal, and on it."""
         beside, diagonal = self._simulated_sizes()
-        return float(np.quantile(beside, level)), float(np.quantile(diagonal, level))
+        return sorted_quantile(beside, level), sorted_quantile(diagonal, level)
 
     def noise_beyond(self, sizes: FloatArray) -> FloatArray:
         """Return the probabilities that noise beside the diagonal passes these sizes, in standard deviations."""

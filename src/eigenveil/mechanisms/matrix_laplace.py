@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -55,7 +56,7 @@ class MatrixLaplace(RealNoiseMechanism):
         """True for the balanced mechanism: its trace has a variance below 8/epsilon^2 at every width."""
         return self.balanced
 
-    @property
+    @cached_property
     def _scale(self) -> Fraction:
         sensitivity = 1 if self.balanced else nuclear(self.adjacency)
         return sensitivity / (2 * self.matrix_epsilon)
