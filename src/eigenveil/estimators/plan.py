@@ -635,7 +635,7 @@ def _mechanisms(
         shared: dict[str, Any] = {"epsilon": epsilon, "n_features": width, "adjacency": parameters.adjacency}
 
         def choose(rows: int) -> str:
-            n = rule.full_rows(rows)
+            n = rows // 2 if rule.compares_neighbours else rows  # a comparison takes two
             return choose_mechanism(n_rows=n, n_components=k, delta=delta, divided=divisible, **shared)
 
         def make(chosen: str) -> CentralMechanism:

@@ -258,10 +258,6 @@ class RowRule:
         n_integer_rows = n_rows * self.comparisons // 2 if self.compares_neighbours else n_rows
         return n_integer_rows * self.row_limit_squared < MOST_SUM
 
-    def full_rows(self, n_rows: int) -> int:
-        """Return the number of rows of the largest norm that move a release as so many do: a comparison takes two."""
-        return n_rows // 2 if self.compares_neighbours else n_rows
-
     @property
     def largest_share(self) -> float:
         """The largest that an entry of the diagonal of a mean of signs can be."""

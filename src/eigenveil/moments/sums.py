@@ -180,7 +180,12 @@ class ProductSum:
                 column = constants @ integers
                 self._pending[d, :d] += column
                 self._pending[:d, d] += column
-                self._pending[d, d] += constants @ constants + missing_corner(self._bound, part, constants)
+                self._pending[d, d] += constants @ constants
+                if self._bound.knows_corner:
+                    # A person's truncated constants fall short of the whole one by some share of 1. What is added is
+                    # not negative, so that a person still adds a matrix without negative eigenvalues.
+                    whole = part.n_units * self._bound.constant_units**2
+                    self._pending[d, d] += float(whole - constants @ constants)
 
 
 def multiplies_entries(bound: RowBound) -> bool:
@@ -235,17 +240,6 @@ def widened(integers: IntArray, bound: RowBound, n_units: int) -> IntArray:
 def exact_units(bound: RowBound) -> int:
     """Return the largest number of units whose product is exact in float64."""
     return int(2**EXACT_INTEGER_BITS // bound.row_limit_squared)
-
-
-def missing_corner(bound: RowBound, part: Units, constants: FloatArray) -> float:
-    """Return the number that completes the last entry of the diagonal to the whole constant of every unit.
-
-    A person's truncated constants fall short of it by some share of 1. What is added is not negative, so that a
-    person still adds a matrix without negative eigenvalues, of a trace within the limit.
-    """
-    if not bound.knows_corner:
-        return 0.0
-    return float(part.n_units * bound.constant_units**2 - constants @ constants)
 
 
 _NORMS = np.append(NORM_GRID, NORM_GRID[-1])

@@ -90,7 +90,20 @@ class Statement:
         """Return a statement that was given as such, as a mapping, as the path of a YAML file, or not at all."""
         if isinstance(given, cls):
             return given
-        content = _read_yaml(Path(given)) if isinstance(given, str | PathLike) else given
+        content: Any = given
+        if isinstance(given, str | PathLike):
+            import yaml
+
+            path = Path(given)
+            text = read_bounded(path, "The statement", InvalidParameterError)
+            try:
+                content = yaml.safe_load(text.decode("utf-8"))
+            except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+                mark = getattr(error, "problem_mark", None)
+                where = "" if mark is None else f" near line {mark.line + 1}"
+                raise InvalidParameterError(
+                    f"{path} is not valid YAML{where}; check indentation and quotes."
+                ) from error
         if content is None:
             return cls()
         if not isinstance(content, Mapping):
@@ -101,18 +114,6 @@ class Statement:
                 hint = f"did you mean {near[0]}" if near else f"known keys are {', '.join(LABELS)}"
                 raise InvalidParameterError(f"Unknown key {quoted(key)} in the statement; {hint}.")
         return cls(**content)
-
-
-def _read_yaml(path: Path) -> Any:
-    import yaml
-
-    content = read_bounded(path, "The statement", InvalidParameterError)
-    try:
-        return yaml.safe_load(content.decode("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" near line {mark.line + 1}"
-        raise InvalidParameterError(f"{path} is not valid YAML{where}; check indentation and quotes.") from error
 
 
 # The record.
