@@ -176,3 +176,9 @@ def residual_covariance(error, weights):
     factor, columns, covariance = error.residual_terms(weights)
     found = factor * error.products + columns @ covariance @ columns.T
     return found + np.diag(error.extra * weights**2)
+
+
+def left_for_the_matrix(split):
+    """The share of mu^2 that the matrix has where all other parts of a split are spent."""
+    parts = "gaussian_ranges gaussian_norm mean residual_norm further_rounds pilot preconditioned_norm"
+    return 1 - sum(getattr(split, part) for part in parts.split())

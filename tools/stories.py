@@ -90,7 +90,6 @@ UNREACHED: dict[str, str] = {
     "federation.contributions.ContributionError.__init__": REFUSAL,
     "sampling.randomness.SecureGenerator._refuse_copy": REFUSAL,
     "tables.base.raise_failure": REFUSAL,
-    "tables.base.Engine.title": REFUSAL,
     "tables.frames._same_name": REFUSAL,
     "tables.sql.SqlSource.mapped": REFUSAL,
     "tables.base.EngineSource.batches": REFUSAL,

@@ -15,7 +15,7 @@ from eigenveil.guarantee import ORDER_ASSUMPTION
 from eigenveil.mechanisms import MECHANISMS, choose_mechanism
 from eigenveil.releases.file import MEANS
 from eigenveil.tables.open import open_table
-from helpers import scales
+from helpers import left_for_the_matrix, scales
 
 pytestmark = pytest.mark.filterwarnings("ignore::eigenveil.errors.NoiseWarning")  # small tables, on purpose
 
@@ -61,7 +61,7 @@ def test_fit_spends_what_the_plan_says(model, tmp_path):
     # A further round for the mean, which the noise may bring about, takes as much as each of the usual ones.
     further = max(0, len({*MEANS} & {*fitted.release_.integers}) - USUAL_ROUNDS)
     of_round = split.mean / USUAL_ROUNDS + split.residual_norm / NORM_SEARCHES
-    at_least = split.matrix + split.further_rounds - further * of_round
+    at_least = left_for_the_matrix(split) + split.further_rounds - further * of_round
     shares = [float(at_least + more + searched) for more in saved for searched in (0, never_searched)]
     drawn = dict(fitted.release_.origin.parameters)
     share = drawn.pop("share", 1.0)

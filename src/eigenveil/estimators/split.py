@@ -105,9 +105,8 @@ class Split:
 
     Examples
     --------
-    >>> split = Split(mean=Fraction(1, 20), residual_norm=Fraction(3, 50))
-    >>> float(split.matrix), split.in_words()
-    (0.89, 'up to 0.11 of its mu squared for the mean')
+    >>> Split(mean=Fraction(1, 20), residual_norm=Fraction(3, 50)).in_words()
+    'up to 0.11 of its mu squared for the mean'
     """
 
     ranges: Fraction = _NONE
@@ -120,12 +119,6 @@ class Split:
     pilot: Fraction = _NONE
     preconditioned_norm: Fraction = _NONE
     medians: Fraction = _NONE
-
-    @property
-    def matrix(self) -> Fraction:
-        """The share of mu^2 that is left for the matrix, where all others are spent."""
-        chosen, centring = self.gaussian_ranges + self.gaussian_norm, self.mean + self.residual_norm
-        return 1 - chosen - centring - self.further_rounds - self.pilot - self.preconditioned_norm
 
     @property
     def divides_mechanism(self) -> bool:

@@ -98,25 +98,21 @@ def _guarantee(estimator: PrivateEstimator, n_features: int, n_rows: int | None)
         raise InvalidParameterError("With adjacency='add_or_remove_one' the number of rows is private. Omit n_rows.")
     plan = estimator.plan(n_features, n_rows=n_rows)
     routes = [route for _, route in plan.routes] if n_rows is None else [plan.route(n_rows)]
-    guarantee = _weakest([route.guarantee for route in routes])
-    if guarantee.unit is not Unit.ROW:
-        raise InvalidParameterError("Metrics of OpenDP count rows, so the privacy unit must be one row.")
-    if not guarantee.is_private:
-        raise InvalidParameterError("This estimator gives no privacy guarantee, so it is not a measurement.")
-    return guarantee
-
-
-def _weakest(guarantees: list[Guarantee]) -> Guarantee:
-    """Return the largest epsilon, delta and rho of guarantees, one of which a private number of rows chooses."""
+    guarantees = [route.guarantee for route in routes]  # a private number of rows chooses among these
     rhos = [concentrated_rho(one) for one in guarantees]
     known = [rho for rho in rhos if rho is not None]
-    return replace(
+    guarantee = replace(
         guarantees[0],
         epsilon=max(one.epsilon for one in guarantees),
         delta=max(one.delta for one in guarantees),
         rho=max(known) if len(known) == len(rhos) else None,
         assumptions=tuple({sentence for one in guarantees for sentence in one.assumptions}),
     )
+    if guarantee.unit is not Unit.ROW:
+        raise InvalidParameterError("Metrics of OpenDP count rows, so the privacy unit must be one row.")
+    if not guarantee.is_private:
+        raise InvalidParameterError("This estimator gives no privacy guarantee, so it is not a measurement.")
+    return guarantee
 
 
 def _check(rows: object, shape: tuple[int | None, int]) -> None:

@@ -111,11 +111,6 @@ def norm_table(margin: float, factors: FloatArray) -> Candidates:
     return Candidates(_candidates_of_cells(margin), _FIRST_CELL, _CELL_SHIFT, factors)
 
 
-def _steps(mantissa: FloatArray, power: NDArray[np.int32]) -> IntArray:
-    """Return the least j with m 2^p <= 2^(j/4), the square of grid point j; m is from 1/2 to 1, or a little beside."""
-    return np.asarray(4 * (power.astype(np.int64) - 1) + np.searchsorted(_QUARTERS, 2 * mantissa, side="left"))
-
-
 def doubt(n_features: int) -> float:
     """Return the largest relative error of a squared norm in floats, beside that of `integer_rows`.
 
@@ -130,7 +125,8 @@ def _exact_steps(rows: FloatArray) -> IntArray:
     """Return the least j with |x|^2 <= 2^(j/4) for the integer rows: floats are compared, and nothing is rounded."""
     infinite = np.asarray(np.isinf(rows).any(axis=1))  # where scaling overflowed: above the grid of candidate bounds
     _, exponents, squared = integer_rows(np.where(infinite[:, None], 0.0, rows))
-    steps: IntArray = _steps(*np.frexp(squared)) + 8 * exponents
+    mantissas, powers = np.frexp(squared)  # m 2^p, m from 1/2 to 1, is at most 2^(j/4) from this j on
+    steps: IntArray = 4 * (powers.astype(np.int64) - 1) + np.searchsorted(_QUARTERS, 2 * mantissas) + 8 * exponents
     steps[squared == 0] = _LOWEST
     steps[infinite] = _HIGHEST + 1
     return steps

@@ -69,9 +69,7 @@ class SecondMoments:
             raise InvalidParameterError("feature_names must have one name for every feature.")
         self.feature_names: tuple[str, ...] | None = None if feature_names is None else tuple(feature_names)
         _check_memory(self.width)
-        self.n_rows = (
-            0  # units: rows, or privacy units however many rows they have; comparisons, where rows are compared
-        )
+        self.n_rows = 0  # rows, or privacy units however many rows they have; comparisons, where rows are compared
         self._weight_units = 0
         self._seen = KeySet()  # privacy units, where these are the unit
         self._broken_off = False

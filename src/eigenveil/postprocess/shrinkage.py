@@ -45,11 +45,6 @@ class Shrunk:
     shrunk_eigenvalues: FloatArray
     system: Eigensystem
 
-    @property
-    def components(self) -> FloatArray:
-        """Eigenvectors of the release, as rows."""
-        return self.system.rows()
-
     @cached_property
     def covariance(self) -> FloatArray:
         """The positive semidefinite estimate of A, of shape (d, d)."""

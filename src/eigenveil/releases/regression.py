@@ -362,10 +362,7 @@ def regress(
 
 
 def _base_levels(release: "Release", positions: list[int], base: Mapping[str, str]) -> dict[int, str]:
-    """Return the positions of base levels, with their columns: of each category all of whose levels are used.
-
-    About the mean these levels add up to 0, so that without a base level no coefficient is identified.
-    """
+    """Return the positions of base levels, with their columns: of each category all of whose levels are used."""
     schema, names, found = release.origin.schema, list(release.feature_names or ()), {}
     used = {names[position] for position in positions} if names else set()
     columns = {} if schema is None else {one.name: one for one in schema.used if one.kind == "category"}

@@ -268,9 +268,6 @@ class ScoreMap:
             raise ReleaseFileError(f"The score map cannot be written to {target}: {error.strerror}.") from error
         return target
 
-    def __repr__(self) -> str:
-        return f"ScoreMap({' x '.join(map(str, self.integers.shape))} cells; {self.guarantee})"
-
     def facts(self) -> dict[str, Any]:
         """Return the facts of the map, in words."""
         named = [name for name in self.groups if name]

@@ -480,7 +480,7 @@ class SpectrumView:
         return above_edges(values[:most], (without_signal + edge for edge in edges(rows)))
 
     def _count_of(self, values: FloatArray) -> int:
-        """Return how many of the first eigenvalues are above the noise: bounds on the edges nearly always tell."""
+        """Return the number of first eigenvalues above the noise: bounds on the edges nearly always tell."""
         for k, value in enumerate(values.tolist()):
             least, farthest = self._edge_bounds(k, float(values[0]))
             if value <= least:
@@ -491,10 +491,10 @@ class SpectrumView:
         return len(values)
 
     def _edge_bounds(self, k: int, largest: float) -> tuple[float, float]:
-        """Return bounds below and above the edge that is simulated beside k components; infinite where none is known.
+        """Return bounds below and above the edge beside k components; infinite where none is known.
 
-        On any directions, the largest eigenvalue of BNB' is that of as large a block of N, times a number between the
-        least and the largest eigenvalue of BB'. The error of correlations is E less (LR + RL)/2, L the diagonal of E.
+        The largest eigenvalue of BNB' is that of as large a block of N, times a number between the least and the
+        largest eigenvalue of BB'. The error of correlations is E less (LR + RL)/2, L the diagonal of E.
         """
         matrix, facts = self.matrix, self.matrix.noise_facts
         left = matrix.n_features - len(self.origin.without_range) - k
@@ -505,11 +505,9 @@ class SpectrumView:
             if matrix.of_signs:
                 most = float(matrix.signs.noise_ratio[~np.eye(matrix.n_features, dtype=bool)].max(initial=0.0))
             else:
-                stretch = 1 + float(matrix.lever @ matrix.lever)
-                most = (1 + largest) * stretch / float(np.min(matrix.standardized.sizes)) ** 2
+                farther = (1 + largest) * (1 + float(matrix.lever @ matrix.lever))
+                most = farther / float(np.min(matrix.standardized.sizes)) ** 2
             return -np.inf, 1 + unit * most * edge_quantile(left, 1.0, excess, _UNNOTICED)
-        if not matrix.noise_is_mapped:
-            return -np.inf, np.inf
         edge = unit * edge_quantile(left, 1.0, excess)
         return edge * float(matrix.noise_sizes[0]) / (1 + _TOO_FAR / left), edge * float(matrix.noise_sizes[-1])
 
@@ -545,10 +543,7 @@ class SpectrumView:
         return lambda rows: edges_from_few_draws(rows, few, along_one, excess)
 
     def _reach_along(self, level: float) -> float:
-        """Return the level that noise of the mechanism passes along one direction with this probability.
-
-        A direction that has most of the noise is one number, whose distribution is wider than that of an edge.
-        """
+        """Return the level that noise of the mechanism passes along one direction with this probability."""
         matrix, mechanism = self.matrix, self.matrix.noise_mechanism
         facts = mechanism.noise_facts()
         variance = max(facts.diagonal_variance, facts.diagonal_variance - facts.diagonal_extra)

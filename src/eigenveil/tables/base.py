@@ -321,11 +321,6 @@ class Engine:
     encodes: bool = False
     package: str = ""
 
-    @property
-    def title(self) -> str:
-        """The name in errors."""
-        return self.name.capitalize()
-
 
 class EngineSource(ABC):
     """Base of the sources whose rows stay on an engine: they collect there, and give no batches."""

@@ -61,11 +61,12 @@ class EngineFiles:
             raise
         except ImportError:
             raise EngineError(
-                f"The engine {engine.title} is not installed; run pip install 'eigenveil[{engine.name}]'."
+                f"The engine {engine.name.capitalize()} is not installed; run pip install 'eigenveil[{engine.name}]'."
             ) from None
         except Exception:  # whatever a reader says may quote a cell
             raise InvalidDataError(
-                f"{engine.title} cannot read the files: they are damaged, of another kind, or no parts of one table."
+                f"{engine.name.capitalize()} cannot read the files: they are damaged, of another kind, or no parts of "
+                "one table."
             ) from None
         if not self.typed:
             check_header(list(collection.columns), self.places[0], declared.named)
@@ -91,7 +92,8 @@ def open_on_engine(data: Any, declared: Declared) -> EngineSource | None:
         if source is not None:
             if declared.encodes and not engine.encodes:
                 raise InvalidDataError(
-                    f"categories, missing and schema do not work on {engine.title}; encode and fill there before."
+                    f"categories, missing and schema do not work on {engine.name.capitalize()}; encode and fill there "
+                    "before."
                 )
             return source
     return None
