@@ -71,6 +71,8 @@ def test_errors_name_options_that_the_caller_has():
 
 def test_what_the_noise_hides_is_a_note_for_readers():
     with pytest.warns(NoiseWarning, match="variance of the target is not distinguishable") as warned:
-        drawn = PrivateRidge(target=0, epsilon=0.001, norm_bound=6.0, fit_intercept=False).fit(X).release_
+        drawn = (
+            PrivateRidge(target=0, epsilon=0.001, norm_bound=6.0, fit_intercept=False, random_state=0).fit(X).release_
+        )
     again = Release(drawn.integers, drawn.unit, drawn.guarantee, drawn.origin)
     assert str(warned[0].message) in read_estimates(again).notes
