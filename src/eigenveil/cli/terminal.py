@@ -189,7 +189,6 @@ class HeldSignals:
         return made
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
-        del frame
         code = _SIGNALS[signal.Signals(number)]
         if not self._holding or self._waiting is not None:
             self._holding = False
@@ -246,14 +245,13 @@ class _Interruptible(io.RawIOBase):
 
 
 def standard_input() -> BinaryIO:
-    """Return standard input for reading bytes."""
+    """Return standard input for reading bytes; on Windows, which selects sockets alone, a signal waits for input."""
     if sys.stdin is None:
         raise InvalidDataError("Standard input is closed; give a file.")
     try:
         number = sys.stdin.fileno()
     except OSError:
         return sys.stdin.buffer
-    # Windows selects sockets alone.
     return sys.stdin.buffer if os.name == "nt" else cast(BinaryIO, io.BufferedReader(_Interruptible(number)))
 
 

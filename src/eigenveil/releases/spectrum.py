@@ -491,14 +491,15 @@ class SpectrumView:
         return len(values)
 
     def _edge_bounds(self, k: int, largest: float) -> tuple[float, float]:
-        """Return bounds below and above the edge beside k components; infinite where none is known.
+        """Return bounds below and above an edge that is simulated; infinite for others, and where none is known.
 
         The largest eigenvalue of BNB' is that of as large a block of N, times a number between the least and the
         largest eigenvalue of BB'. The error of correlations is E less (LR + RL)/2, L the diagonal of E.
         """
         matrix, facts = self.matrix, self.matrix.noise_facts
         left = matrix.n_features - len(self.origin.without_range) - k
-        if facts is None or left < 1 or matrix.inverse_map is not None:
+        simulated = matrix.of_correlation or (matrix.noise_is_mapped and matrix.n_features <= _SIMULATED)
+        if facts is None or left < 1 or matrix.inverse_map is not None or not simulated:
             return -np.inf, np.inf
         unit, excess = math.sqrt(facts.off_variance) * matrix.noise_unit, facts.excess * left / facts.n_features
         if matrix.of_correlation:
